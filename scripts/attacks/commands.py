@@ -1,4 +1,4 @@
-"""Commands as a person types them: from files that are none, on disks that are full, and broken off."""
+"""Attacks on the command-line scripts: invalid model files, disks that cannot be written to, Ctrl-C."""
 
 import ctypes
 import os
@@ -29,7 +29,7 @@ COMPARED = (
 )
 BENCHMARKED = ("--env-id", ENV_ID, "--seeds", "0", "1", "2", "--n-jobs", "1", *SMALL)
 STUDENT = ("--rounds", "1", "--steps-per-round", "400", "--episodes", "2")
-# What commands read and write stands for itself until they are called.
+# Placeholders in `COMMANDS` for the model file and the output folder; `desk` replaces them.
 MODEL, OUT = "MODEL", "OUT"
 COMMANDS: dict[str, tuple[str, ...]] = {
     "train": ("train", "--log-dir", OUT, "--env-id", ENV_ID, *BRIEFLY, *SMALL),
@@ -46,25 +46,25 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 }
 
 
-# -- calling them ------------------------------------------------------------------------------------
+# -- running commands --------------------------------------------------------------------------------
 
 
 class Ended(NamedTuple):
-    """How a command has ended: its code, negative for a signal, None for never; and what it said."""
+    """Exit code of a command (negative for a signal, None if it did not end), and what it printed."""
 
     code: int | None
     said: str
 
 
 class Command:
-    """A script in a child, which has a session of its own and has imported everything already.
+    """A script that runs in a forked child, with its own session and with all modules imported already.
 
     Parameters
     ----------
     words : sequence of str
         The name of the script, and its arguments.
     prepare : callable
-        Called in the child before it begins.
+        Called in the child before the script starts.
     """
 
     def __init__(self, words: Sequence[str], prepare: Callable[[], object] = lambda: None) -> None:
@@ -73,17 +73,17 @@ class Command:
         self._process.start()
         self.pid: int = self._process.pid  # type: ignore[assignment]
         os.close(writing)
-        os.read(self._reading, 1)  # it can be interrupted from here on
+        os.read(self._reading, 1)  # from here on the child can be interrupted
 
     def signalled(self, which: signal.Signals, after: float) -> Ended:
-        """Its end, with a signal after so many seconds, if it has not ended before."""
+        """Send a signal after `after` seconds, unless the command has ended; return how it ended."""
         self._process.join(after)
         if self._process.exitcode is None:
             os.kill(self.pid, which)
         return self.wait()
 
     def wait(self, seconds: float = SECONDS) -> Ended:
-        """Its end; what has not ended after so long is killed."""
+        """Return how the command ended; kill its process group if it takes longer than `seconds`."""
         self._process.join(seconds)
         code = self._process.exitcode
         if code is None:
@@ -91,7 +91,7 @@ class Command:
         os.set_blocking(self._reading, False)
         try:
             said = os.read(self._reading, 2**16)
-        except BlockingIOError:  # of others that have it, and say nothing
+        except BlockingIOError:  # other processes hold the pipe open and have printed nothing
             said = b""
         os.close(self._reading)
         return Ended(code, said.decode(errors="replace"))
@@ -109,12 +109,12 @@ def _run(words: Sequence[str], prepare: Callable[[], object], writing: int) -> N
     try:
         os.write(writing, b"\n")
         runpy.run_path(sys.argv[0], run_name="__main__")
-    except KeyboardInterrupt:  # while it was imported; `run_and_exit` lets none come out of `main`
+    except KeyboardInterrupt:  # during the imports; in `main`, `run_and_exit` catches it
         sys.exit("Interrupted before it began.")
 
 
 def judge(ended: Ended) -> Found:
-    """Right is an end without a traceback: in success, or with a line and another exit code."""
+    """Judge how a command ended: no traceback is allowed, and a nonzero exit code needs a message."""
     last = ended.said.strip().rpartition("\n")[2]
     if ended.code is None:
         return Found(Verdict.HANG, last)
@@ -129,7 +129,7 @@ def judge(ended: Ended) -> Found:
 
 @contextmanager
 def desk(name: str) -> Iterator[tuple[list[str], Path, Path]]:
-    """The words of a command, with a model to read in a folder of its own, and where it is to write."""
+    """Yield a command's words, its model file in a temporary folder, and the path of its output."""
     with tempfile.TemporaryDirectory() as folder:
         model, out = Path(folder) / "model.npz", Path(folder) / "out"
         model.write_bytes(model_bytes("TwoTimescaleAC")[1])
@@ -144,7 +144,7 @@ def desk(name: str) -> Iterator[tuple[list[str], Path, Path]]:
 
 
 def give_up_rights() -> None:
-    """Have the modes of files count for root, too."""
+    """Drop all capabilities, so that file permissions apply to root, too."""
     header = struct.pack("Ii", 0x20080522, 0)  # version 3 of the system call, this process
     ctypes.CDLL(None).capset(header, bytes(24))
 
@@ -153,7 +153,7 @@ def _fill(out: Path, rng: np.random.Generator) -> Callable[[], None]:
     most = int(10.0 ** rng.uniform(0.0, 5.0))
 
     def prepare() -> None:
-        sys.dont_write_bytecode = True  # Python would leave half a file, and fail at the next import
+        sys.dont_write_bytecode = True  # a truncated .pyc file would fail at the next import
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
     return prepare
@@ -186,7 +186,7 @@ WRITING = [name for name, words in COMMANDS.items() if any(OUT in word for word 
 
 
 def attack_disks(number: int, rng: np.random.Generator, begin: Begin) -> Found:
-    """One trial: a command that cannot write; no half file may be left."""
+    """Run one trial: a command that cannot write its output must not leave a temporary file."""
     name = WRITING[number % len(WRITING)]
     fault = list(FAULTS)[number // len(WRITING) % len(FAULTS)]
     begin(name, fault)
@@ -197,10 +197,10 @@ def attack_disks(number: int, rng: np.random.Generator, begin: Begin) -> Found:
         return Found(Verdict.WRONG, f"{halves} are left") if halves else found
 
 
-# -- files that are none -----------------------------------------------------------------------------
+# -- invalid model files -----------------------------------------------------------------------------
 
 
-# What is made of the file of an agent.
+# Changes of an agent's model file, by name.
 OTHERS: dict[str, Callable[[Path], object]] = {
     "absent": lambda path: path.unlink(),
     "empty": lambda path: path.write_bytes(b""),
@@ -213,12 +213,12 @@ OTHERS: dict[str, Callable[[Path], object]] = {
     "unreadable": lambda path: path.chmod(0),
 }
 READING = [name for name, words in COMMANDS.items() if MODEL in words]
-# These draw any model.
+# Commands that accept models of every kind.
 FOR_ALL = ("page", "plot")
 
 
 def attack_readers(number: int, rng: np.random.Generator, begin: Begin) -> Found:
-    """One trial: a command is given a file that is no agent's; it is to refuse it in a line."""
+    """Run one trial: a command gets a file that is not an agent's, and must refuse it with a message."""
     name, what = READING[number % len(READING)], list(OTHERS)[number // len(READING) % len(OTHERS)]
     begin(name, what)
     with desk(name) as (words, model, _):
@@ -233,7 +233,7 @@ def attack_readers(number: int, rng: np.random.Generator, begin: Begin) -> Found
 
 
 def attack_interrupts(number: int, rng: np.random.Generator, begin: Begin) -> Found:
-    """One trial: Ctrl-C at any time."""
+    """Run one trial: Ctrl-C after 0.01 to 3 seconds."""
     name = list(COMMANDS)[number % len(COMMANDS)]
     after = float(10.0 ** rng.uniform(-2.0, 0.5))
     begin(name, f"after {after:.2f} s")
@@ -242,13 +242,13 @@ def attack_interrupts(number: int, rng: np.random.Generator, begin: Begin) -> Fo
 
 
 def import_scripts(names: Iterable[str]) -> None:
-    """Have all that scripts import there before a child is forked."""
+    """Import the modules of all scripts before children are forked."""
     for name in sorted(set(names)):
         runpy.run_path(str(SCRIPTS / f"{name}.py"), run_name="imported")
 
 
 def prepare() -> None:
-    """Have all modules imported before a child is forked, and all code compiled: it cannot be kept."""
+    """Import all modules and fill the cache of compiled code, which attacks may prevent from growing."""
     import_scripts(script for script, *_ in COMMANDS.values())
     for name in COMMANDS:
         with desk(name) as (words, _, _):

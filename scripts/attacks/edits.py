@@ -1,4 +1,4 @@
-"""Edits of a model file that leave a valid archive: what a hostile or clumsy person may make of one."""
+"""Edits of model files, as a hostile or clumsy person may make them; most leave a valid archive."""
 
 import io
 import json
@@ -29,7 +29,7 @@ DTYPES = ("<f4", ">f8", "<i4", "<i8", "<f8", "|b1", "<c16", "<u8", "<U3", "|i1")
 
 
 class Opened:
-    """A model file as its header and its arrays, to be changed and written again."""
+    """Header and arrays of a model file, which can be changed and written again."""
 
     def __init__(self, content: bytes) -> None:
         header, arrays = _read(content)
@@ -37,7 +37,7 @@ class Opened:
         self.arrays = arrays.copy()
 
     def written(self) -> bytes:
-        """The file, with a header that tells of the arrays as they are."""
+        """Return the file's bytes, with the dtypes and shapes in the header updated to the arrays."""
         for place, array in self.arrays.items():
             node = self.at(place)
             if _is_array(node):
@@ -47,20 +47,20 @@ class Opened:
         return file.getvalue()
 
     def at(self, place: str) -> Any:
-        """What the header has at the place of an array; None if that is gone."""
+        """Return the header's entry for the array at `place`, or None if that is gone."""
         node = self.header.get("state")
         for key in place.split("/"):
             node = _child(node, key)
         return node
 
     def leaves(self) -> list[tuple[Any, Any, str]]:
-        """Every entry of the state as (container, key, place); arrays are no entries of their own."""
+        """List every entry of the state as (container, key, place); nodes of arrays are not entered."""
         return list(_leaves(self.header["state"], ""))
 
 
 @cache
 def _read(content: bytes) -> tuple[bytes, dict[str, Array]]:
-    """The header and the arrays of a file, which thousands of trials begin with; edits copy arrays."""
+    """Return the header and the read-only arrays of a file; cached for the thousands of trials."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         arrays = {
             name.removesuffix(".npy"): np.load(io.BytesIO(archive.read(name)))
@@ -90,7 +90,7 @@ def _leaves(node: Any, place: str) -> Iterator[tuple[Any, Any, str]]:
 
 
 def edit(content: bytes, rng: np.random.Generator) -> tuple[bytes, str]:
-    """The file with one thing changed, now and then two; and what was done, in words."""
+    """Make one random edit, sometimes two or three; return the file and a description."""
     opened, done = Opened(content), []
     for _ in range(1 + int(rng.random() < 0.1)):
         kinds = [_edit_array] * 5 * bool(opened.arrays) + [_edit_value] * 5 + [_edit_names] * 2
@@ -109,7 +109,7 @@ def _with_value(
 ) -> tuple[Array, str]:
     if array.dtype.kind not in "bif" or not array.size:
         return array, "as it was"
-    if array.dtype.kind == "i":  # among them whole numbers that no array holds
+    if array.dtype.kind == "i":  # `NUMBERS` has integers beyond the limits of the dtype
         finite = isinstance(value, int) or np.isfinite(value)
         limits = np.iinfo(array.dtype)
         value = max(int(limits.min), min(int(limits.max), int(value))) if finite else 0
@@ -141,7 +141,7 @@ def _convert(array: Array, rng: np.random.Generator) -> tuple[Array, str]:
     dtype = DTYPES[rng.integers(len(DTYPES))]
     try:
         return array.astype(dtype), f"dtype {dtype}"
-    except ValueError:  # a text that is no number
+    except ValueError:  # a text that is not a number
         return array, "as it was"
 
 
@@ -195,7 +195,7 @@ def _edit_value(opened: Opened, rng: np.random.Generator) -> str:
 
 
 def _edit_names(opened: Opened, rng: np.random.Generator) -> str:
-    """An entry more, less, twice, or by another name."""
+    """Add, remove or rename an entry, or add or remove an array."""
     found = [leaf for leaf in opened.leaves() if isinstance(leaf[0], dict)]
     node, key, place = found[rng.integers(len(found))]
     kind = str(rng.choice(["removed", "added", "renamed", "array added", "array lost"]))
@@ -224,7 +224,7 @@ def _edit_header(opened: Opened, rng: np.random.Generator) -> str:
 
 
 def _forget(opened: Opened, place: str) -> None:
-    """Drop the arrays of an entry that goes."""
+    """Delete the arrays of an entry that is removed or replaced."""
     inside = place[1:].replace("/__tuple__", "")
     for name in [n for n in opened.arrays if n == inside or n.startswith(inside + "/")]:
         del opened.arrays[name]
@@ -238,12 +238,12 @@ def _has_array(value: Any) -> bool:
     return '"__array__"' in json.dumps(value)
 
 
-# What every number of a file is set to in turn
+# Values that every number of a file is set to in turn
 EXTREMES = (0, -1, 62, 1e-300, 1e9, 1e100, 1e150, 1.7e308)
 
 
 def places_of(content: bytes) -> list[str]:
-    """The arrays of a file, and its numbers that stand by themselves; the first two of long lists."""
+    """List the places of numeric arrays and of single numbers; of lists only the first two entries."""
     opened = Opened(content)
     alone = [
         place[1:]
@@ -255,7 +255,7 @@ def places_of(content: bytes) -> list[str]:
 
 
 def set_number(content: bytes, place: str, value: float, rng: np.random.Generator) -> tuple[bytes, str]:
-    """The file with a number, all of an array or one of it at random, set to a value."""
+    """Set a number to a value; in an array, all elements or a random one."""
     opened = Opened(content)
     if place in opened.arrays:
         array = opened.arrays[place]
@@ -268,7 +268,7 @@ def set_number(content: bytes, place: str, value: float, rng: np.random.Generato
 
 
 def flip(content: bytes, rng: np.random.Generator) -> tuple[bytes, str]:
-    """The file with one bit turned over."""
+    """Flip one random bit of the file."""
     place = int(rng.integers(8 * len(content)))
     changed = bytearray(content)
     changed[place // 8] ^= 1 << place % 8
@@ -276,7 +276,7 @@ def flip(content: bytes, rng: np.random.Generator) -> tuple[bytes, str]:
 
 
 def cut(content: bytes, rng: np.random.Generator) -> tuple[bytes, str]:
-    """The file without its end, with something behind it, or with a stretch of zeros."""
+    """Truncate the file, append bytes to it, or overwrite a stretch with zeros."""
     at, kind = int(rng.integers(len(content))), int(rng.integers(3))
     if kind == 0:
         return content[:at], f"cut at {at}"

@@ -1,4 +1,4 @@
-"""Attacks by environments: what they return is not what their spaces tell, or they break off."""
+"""Attacks by environments whose return values violate their spaces, or which raise errors."""
 
 import traceback
 from collections.abc import Callable
@@ -37,14 +37,14 @@ AGENTS: list[tuple[str, dict[str, Any], str, str]] = [
 
 
 class OwnError(Exception):
-    """The environment's own."""
+    """An error that the environment itself raises."""
 
 
 def _raise() -> None:
     raise OwnError("the environment's own")
 
 
-# What comes in place of an observation, or of a reward.
+# Functions that replace an observation or a reward, by name.
 OBSERVATIONS: dict[str, Callable[[Any], Any]] = {
     "NaN": lambda seen: _like(seen, np.nan),
     "infinity": lambda seen: _like(seen, -np.inf),
@@ -88,7 +88,7 @@ LIES = [
 
 
 def _like(seen: Any, value: float) -> Any:
-    """The observation, with a number in place of its first one."""
+    """Replace the first number of an observation (in a dictionary, of its `speed`)."""
     if isinstance(seen, dict):
         return {**seen, "speed": _like(seen["speed"], value)}
     if np.ndim(seen) == 0:
@@ -99,7 +99,7 @@ def _like(seen: Any, value: float) -> Any:
 
 
 class Liar(gym.Env):
-    """A walk that pays for one action; once, or from then on, it lies."""
+    """Random observations, and a reward for some actions; lies once at step `at`, or from then on."""
 
     def __init__(self, space: spaces.Space, action_space: spaces.Space) -> None:
         self.observation_space, self.action_space = space, action_space
@@ -115,7 +115,7 @@ class Liar(gym.Env):
         return (OBSERVATIONS[name](seen) if what == "reset" and self._lies() else seen), {}
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """One step, of which every twentieth ends the episode."""
+        """Make one step; every twentieth ends the episode."""
         self.n += 1
         seen, reward = self._observe(), float(np.ravel(action)[0] > 0.5)
         what, name = self.lie
@@ -133,7 +133,7 @@ class Liar(gym.Env):
 
 
 def make(number: int) -> Any:
-    """The agent of a number, with one environment or two."""
+    """Make the agent of a trial's number, with one or two environments; return it and the last one."""
     name, options, space, actions = AGENTS[number % len(AGENTS)]
     n_envs = 1 + number // len(AGENTS) % 2
     kind: Any = getattr(agents, name)
@@ -143,10 +143,9 @@ def make(number: int) -> Any:
 
 
 def attack(number: int, rng: np.random.Generator, begin: Begin) -> Found:
-    """One trial: an agent and a lie; the agents change fastest.
+    """Run one trial with an agent and a lie; the agent changes with every number, the lie more slowly.
 
-    Right is an error that names the step, and a model that is as sound as before; or no error, and a
-    sound model.
+    Either no error must be raised, or one that names the step. The model must be sound afterwards.
     """
     lie = LIES[number // (2 * len(AGENTS)) % len(LIES)]
     model, liar = make(number)
@@ -159,7 +158,7 @@ def attack(number: int, rng: np.random.Generator, begin: Begin) -> Found:
         found = Found(Verdict.REFUSED, describe(error))
         if "step" not in str(error):
             return Found(Verdict.WRONG, f"no step is named: {error}")
-    except Exception as error:  # the environment's own, or that of a wrapper of SB3's
+    except Exception as error:  # raised by the environment or by a wrapper of SB3
         found = Found(Verdict.REFUSED, describe(error))
         where = traceback.extract_tb(error.__traceback__)[-1].filename
         own = isinstance(error, OwnError) or "stable_baselines3" in where
@@ -171,7 +170,7 @@ def attack(number: int, rng: np.random.Generator, begin: Begin) -> Found:
         rows = np.stack([model.observations.encode(liar._observe()) for _ in range(20)])
         values = model.learner.action_values(np.ascontiguousarray(rows, dtype=np.float64))
         model.predict(liar._observe(), deterministic=True)
-    except DivergenceError as error:  # what a lasting lie has brought the values to
+    except DivergenceError as error:  # caused by a lasting lie
         return Found(Verdict.REFUSED, describe(error))
     except Exception as error:
         return Found(Verdict.LATE, describe(error))
@@ -179,7 +178,7 @@ def attack(number: int, rng: np.random.Generator, begin: Begin) -> Found:
 
 
 def prepare() -> None:
-    """Have all code compiled before a child is forked."""
+    """Compile all code before children are forked."""
     for number in range(2 * len(AGENTS)):
         model, _ = make(number)
         model.learn(STEPS)

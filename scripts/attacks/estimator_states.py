@@ -1,4 +1,4 @@
-"""Attacks by states of estimators: changed, interrupted and copied in the middle of a stream."""
+"""Attacks on estimators, which are changed, interrupted and copied in the middle of a stream."""
 
 import io
 import pickle
@@ -20,7 +20,7 @@ from attacks.trials import Begin, Found, Verdict
 STREAMED = [
     name for name, make in SMALL.items() if hasattr(make(), "partial_fit") and hasattr(make(), "save")
 ]
-# Parameters that a user may change in mid-stream, where an estimator has them
+# Parameters that a user may change in mid-stream, with values; each estimator has some of them
 CHANGES: dict[str, tuple[Any, ...]] = {
     "max_codevectors": (2, 4, 12, 30),
     "cooling": (0.5, 0.95),
@@ -38,7 +38,7 @@ CHANGES: dict[str, tuple[Any, ...]] = {
 
 
 def reload(model: Any) -> Any:
-    """The same from its file."""
+    """Save and load a model."""
     return type(model).load(io.BytesIO(content_of(model)))
 
 
@@ -50,7 +50,7 @@ COPIES: dict[str, Callable[[Any], Any]] = {
 
 
 def learn(model: Any, name: str, how: str, rows: np.ndarray) -> str:
-    """Let an estimator learn; returns what it refused."""
+    """Let an estimator learn; return the message of a ValueError, or an empty text."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -61,7 +61,7 @@ def learn(model: Any, name: str, how: str, rows: np.ndarray) -> str:
 
 
 def change(model: Any, rng: np.random.Generator) -> str:
-    """Set one parameter to another value; returns which."""
+    """Set a random parameter to a random value; return which."""
     found = [key for key in model.get_params() if key.rpartition("__")[2] in CHANGES]
     if not found:
         return "no parameter"
@@ -73,7 +73,7 @@ def change(model: Any, rng: np.random.Generator) -> str:
 
 
 def answers(model: Any) -> list[Any]:
-    """What comes out of an estimator, or that nothing does."""
+    """Return the outputs of an estimator, or a note that it is not fitted."""
     try:
         found = [model.predict(X), getattr(model, "codevectors_", ())]
         for method in ("predict_proba", "transform", "score_samples"):
@@ -85,7 +85,7 @@ def answers(model: Any) -> list[Any]:
 
 
 def _interrupted_whole(model: Any, twin: Any, name: str, how: str, rows: np.ndarray, after: int) -> bool:
-    """Whether what is interrupted has learned all, as its twin does, or, of a fit, nothing."""
+    """Whether an interrupted model has learned everything, like its twin, or (`fit` only) nothing."""
     before = answers(model)
     learn(twin, name, how, rows)
     interrupt(partial(learn, model, name, how, rows), after)
@@ -94,10 +94,10 @@ def _interrupted_whole(model: Any, twin: Any, name: str, how: str, rows: np.ndar
 
 
 def _copied(model: Any, copy: str, expected: list[Any]) -> tuple[Any, Found | None]:
-    """A copy of an estimator, and what is wrong with it, if anything is."""
+    """Copy an estimator; return the copy, and what is wrong with it, if anything."""
     try:
         twin = COPIES[copy](model)
-    except ValueError as error:  # of a parameter that was changed to what it may not be
+    except ValueError as error:  # a parameter was changed to an invalid value
         if not any(key in str(error) for key in CHANGES):
             raise
         return model, Found(Verdict.REFUSED, str(error))
@@ -109,9 +109,9 @@ def _copied(model: Any, copy: str, expected: list[Any]) -> tuple[Any, Found | No
 
 
 def attack_estimators(number: int, rng: np.random.Generator, begin: Begin) -> Found:
-    """One trial: an estimator is fitted, streamed to, changed and interrupted, and copied all the while.
+    """Run one trial: fit, stream to, change and interrupt an estimator, and copy it after each of these.
 
-    Copies go on as it does; after all of it a fit is that of a new estimator.
+    Copies must behave like the original. A last fit must have the result of a new estimator's fit.
     """
     name = STREAMED[number % len(STREAMED)]
     model: Any = SMALL[name]()
@@ -155,7 +155,7 @@ def attack_estimators(number: int, rng: np.random.Generator, begin: Begin) -> Fo
 
 
 def prepare() -> None:
-    """Have all code compiled before a child is forked."""
+    """Compile all code before children are forked."""
     for name in STREAMED:
         for how in ("fit", "partial_fit"):
             learn(SMALL[name](), name, how, np.arange(len(X)))

@@ -1,4 +1,4 @@
-"""Attacks on model files: edited, damaged and cut ones are read, and what comes out is used."""
+"""Attacks on model files: edited, damaged and truncated files are read, and their models used."""
 
 import gc
 import io
@@ -13,19 +13,19 @@ from attacks.trials import GOOD, Attack, Begin, Found, Memory, Verdict, describe
 from oda_rl.agents.learner import BadTransitionError
 from oda_rl.storage import ModelFileError
 
-# What the honest file takes, times this, is too much; smaller amounts are noise.
+# Most memory that a changed file may take, relative to the unchanged one, plus bytes of noise.
 MOST_MEMORY, NOISE = 1.2, 16 * 2**20
 MEMORY_USED = Memory()
-# A prime: by steps of so many the turns of all files are mixed, and each comes once.
+# A prime: steps of this length through the list of all numbers mix the files, and reach each once.
 STRIDE = 1_000_003
 Change = Callable[[bytes, np.random.Generator], tuple[bytes, str]]
 
 
 @cache
 def honest(name: str) -> tuple[list[np.ndarray], int]:
-    """What the honest model of a name does, and the memory that its file takes to be read and used."""
+    """Return the outputs of the unchanged model, and the bytes that reading and using it takes."""
     kind, content = model_bytes(name)
-    use(kind.load(io.BytesIO(content)))  # compiles whatever is not compiled yet
+    use(kind.load(io.BytesIO(content)))  # compiles what is not compiled yet
     MEMORY_USED.begin()
     answers = use(kind.load(io.BytesIO(content)))
     memory = MEMORY_USED.grown
@@ -37,13 +37,13 @@ def honest(name: str) -> tuple[list[np.ndarray], int]:
 def attack(
     change: Change, names: list[str], number: int, rng: np.random.Generator, begin: Begin
 ) -> Found:
-    """One trial: the model file of the number's turn, changed, read and used."""
+    """Run one trial: change the model file whose turn it is, read it, and use the model."""
     name = names[number % len(names)]
     return _change_one(change, name, rng, begin)
 
 
 def attack_numbers(names: list[str], number: int, rng: np.random.Generator, begin: Begin) -> Found:
-    """One trial: of all numbers in all files, and of what each is set to, the one whose turn it is."""
+    """Run one trial: set one number of one file to one of `EXTREMES`, all combinations in turn."""
     turns = _numbers_of(tuple(names))
     name, place, value = turns[number * STRIDE % len(turns)]
     return _change_one(lambda content, own: set_number(content, place, value, own), name, rng, begin)
@@ -67,7 +67,7 @@ def _change_one(change: Change, name: str, rng: np.random.Generator, begin: Begi
     MEMORY_USED.begin()
     found = _judge(kind, changed, answers)
     memory = MEMORY_USED.grown
-    if memory > MOST_MEMORY * usual + NOISE:  # not what the garbage of other trials took
+    if memory > MOST_MEMORY * usual + NOISE:  # measure again without other trials' garbage
         gc.collect()
         MEMORY_USED.begin()
         found = _judge(kind, changed, answers)
@@ -86,12 +86,12 @@ def _judge(kind: type, content: bytes, answers: list[np.ndarray]) -> Found:
         return Found(Verdict.RAW, describe(error))
     try:
         found = use(model)
-    except ModelFileError as error:  # of an environment's state, which is known when there is one
+    except ModelFileError as error:  # in an environment's state, checked when one is set
         return Found(Verdict.REFUSED, str(error))
-    except BadTransitionError as error:  # of an environment that has gone on from other numbers
+    except BadTransitionError as error:  # by an environment that continued from an edited state
         return Found(Verdict.VALID, str(error))
     except Exception as error:
-        unstable = "out of all bounds" in str(error)  # steps of another size, as a user may ask for
+        unstable = "out of all bounds" in str(error)  # step sizes that a user may set, too
         return Found(Verdict.VALID if unstable else Verdict.LATE, describe(error))
     for mine, usual in zip(found, answers, strict=False):
         expected = np.isfinite(usual) if mine.shape == usual.shape else np.ones(mine.shape, dtype=bool)
@@ -106,12 +106,12 @@ chosen = list(MAKERS)
 
 
 def choose(beginnings: Sequence[str]) -> None:
-    """Attack the models with these beginnings of their names alone; all if there are none."""
+    """Attack only models whose names start with one of these; all models if there are none."""
     chosen[:] = [name for name in MAKERS if not beginnings or name.startswith(tuple(beginnings))]
 
 
 def prepare() -> None:
-    """Make the models, and have all code compiled before a child is forked."""
+    """Make the models and compile all code before children are forked."""
     for name in chosen:
         honest(name)
 

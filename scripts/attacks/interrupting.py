@@ -1,4 +1,4 @@
-"""Ctrl-C at any line of the package, and whether two states are the same."""
+"""Simulate Ctrl-C at any line of the package, and compare states."""
 
 import signal
 import sys
@@ -16,7 +16,7 @@ PACKAGES = tuple(str(Path(one.__file__).parent) for one in (oda_rl, agents))
 
 
 def alike(one: Any, other: Any) -> bool:
-    """Whether two states are the same, to the bit."""
+    """Whether two states are equal bit for bit."""
     if isinstance(one, dict):
         same = isinstance(other, dict) and one.keys() == other.keys()
         return same and all(alike(one[key], other[key]) for key in one)
@@ -29,12 +29,12 @@ def alike(one: Any, other: Any) -> bool:
 
 
 def some_lines(rng: np.random.Generator) -> int:
-    """Of the package, from its first ones to beyond the end of most of what is interrupted."""
+    """Draw a number of lines, log-uniform from 10 to 30,000; most interrupted calls run fewer."""
     return int(10.0 ** rng.uniform(1.0, 4.5))
 
 
 def interrupt(do: Callable[[], object], after: int) -> None:
-    """Do something; Ctrl-C comes after so many lines of the package, if there are as many."""
+    """Call `do`, with Ctrl-C after `after` lines of the package, if it runs that many."""
     count = 0
 
     def trace(frame: FrameType, event: str, _: object) -> Any:

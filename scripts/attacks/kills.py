@@ -1,4 +1,4 @@
-"""Attacks on long commands: killed, or asked to end, again and again, and given anew each time."""
+"""Attacks on long commands, which are killed or asked to end several times and restarted each time."""
 
 import json
 import mmap
@@ -44,14 +44,14 @@ RUNS: dict[str, tuple[str, ...]] = {
     "train, two environments": (*TRAIN, *ACTOR, ENV_ID, "--n-envs", "2"),
 }
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
-# What is measured anew in each run
+# Results of a run that are measured times, so that they differ between runs
 TIMES = ("seconds", "curve_seconds", "decision")
-# Workers of a killed command have so long to end.
+# Seconds in which the workers of a killed command must end.
 GRACE = 10.0
 
 
 def start(name: str, logs: Path, begun: mmap.mmap) -> Command:
-    """A command, from the last checkpoint if there is one; `begun` gets the steps of each."""
+    """Start or resume a command; `begun` receives its step number before each checkpoint is written."""
     resumed = ("--resume",) if list(logs.rglob("steps-*.npz")) else ()
     words = [str(logs) if word == "OUT" else word for word in (*RUNS[name], *resumed)]
     return Command(words, partial(_note_checkpoints, begun))
@@ -72,7 +72,7 @@ def _note_checkpoints(begun: mmap.mmap) -> None:
 
 
 def attack_kills(number: int, rng: np.random.Generator, begin: Begin) -> Found:
-    """One trial: a command gets one to three signals, each at any time, and is given again."""
+    """Run one trial: send a command one to three signals at random times, and restart it after each."""
     name = list(RUNS)[number % len(RUNS)]
     expected, seconds = undisturbed(name)
     begun, told = mmap.mmap(-1, 8), []
@@ -94,7 +94,7 @@ def attack_kills(number: int, rng: np.random.Generator, begin: Begin) -> Found:
 
 
 def attack_thrice(number: int, rng: np.random.Generator, begin: Begin) -> Found:
-    """One trial: the same command three times at once."""
+    """Run one trial: the same command three times at once."""
     name = list(RUNS)[number % len(RUNS)]
     expected, _ = undisturbed(name)
     begin(name, "three at once")
@@ -107,7 +107,7 @@ def attack_thrice(number: int, rng: np.random.Generator, begin: Begin) -> Found:
 
 
 def _compare(ends: list[Ended], logs: Path, expected: dict[str, Any]) -> Found:
-    """Whether commands have ended well, and left what they leave without signals."""
+    """Check that commands succeeded and left the same results as an undisturbed one."""
     bad = [found for found in map(judge, ends) if found.verdict != Verdict.VALID]
     found = read(logs)
     last = {key: found.get(key, [None])[-len(ends) :] for key in expected}
@@ -119,8 +119,8 @@ def _compare(ends: list[Ended], logs: Path, expected: dict[str, Any]) -> Found:
 
 @cache
 def undisturbed(name: str) -> tuple[dict[str, Any], float]:
-    """What the command leaves without signals, and its seconds."""
-    for _ in range(2):  # compiles the first time
+    """Return what the command leaves without signals, and how many seconds it takes."""
+    for _ in range(2):  # the first run compiles
         with tempfile.TemporaryDirectory() as folder:
             began = time.monotonic()
             ended = start(name, Path(folder), mmap.mmap(-1, 8)).wait()
@@ -131,7 +131,7 @@ def undisturbed(name: str) -> tuple[dict[str, Any], float]:
 
 
 def outlive(session: int) -> str:
-    """Which processes of a command are still there when it has ended, if any."""
+    """Kill the processes that outlive their command; return a note on them, if there are any."""
     deadline, left = time.monotonic() + GRACE, [session]
     while left and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -149,7 +149,7 @@ def outlive(session: int) -> str:
 
 
 def look(logs: Path, begun: int) -> str:
-    """What is wrong with what a killed command has left, if anything."""
+    """Return what is wrong with the files of a killed command, if anything."""
     last = 0
     for path in logs.rglob("*.*"):
         if path.name.startswith(".") or not path.is_file():
@@ -168,7 +168,7 @@ def look(logs: Path, begun: int) -> str:
 
 
 def read(logs: Path) -> dict[str, list[Any]]:
-    """What runs have come to, by the names of their files without the numbers of their folders."""
+    """Collect the results of runs by path, without the run numbers in the names of folders."""
     found: dict[str, list[Any]] = defaultdict(list)
     for path in sorted(logs.rglob("*.*")):
         key = re.sub(r"_\d+(?=/)", "", str(path.relative_to(logs)))
@@ -183,7 +183,7 @@ def read(logs: Path) -> dict[str, list[Any]]:
 
 
 def prepare() -> None:
-    """Have all modules imported before a child is forked; what is compiled is kept by the first runs."""
+    """Import all modules before children are forked; the first runs cache the compiled code."""
     import_scripts(script for script, *_ in RUNS.values())
 
 

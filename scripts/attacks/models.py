@@ -1,4 +1,4 @@
-"""Small models of every kind that a file can hold, and the use that shows whether one is sound."""
+"""Small models of every kind that a file can hold, and a use of them that shows whether one is sound."""
 
 import io
 from collections.abc import Callable
@@ -42,12 +42,12 @@ TREE = AGENT | {"max_cells": 60, "growth_cells": 50, "growth_steps": 1000}
 
 
 def _stream(model: Any, *targets: Any) -> Any:
-    """After part of a stream, in the middle of the annealing."""
+    """Return the model after part of a stream, in the middle of the annealing."""
     return model.partial_fit(X[:150], *(target[:150] for target in targets))
 
 
 def make_tree(template: Any, resolutions: Any = None) -> Any:
-    """A small tree of such estimators."""
+    """Make a small tree of estimators like `template`."""
     limits = {"layers": max(2, len(resolutions or ())), "max_children": 3, "min_support": 10}
     return MultiResolutionODA(template, resolutions=resolutions, random_state=0, **limits)
 
@@ -118,7 +118,7 @@ MAKERS: dict[str, Callable[[], Any]] = {
 
 
 def content_of(model: Any) -> bytes:
-    """Its file."""
+    """Return the bytes of a model's file."""
     file = io.BytesIO()
     model.save(file)
     return file.getvalue()
@@ -126,13 +126,13 @@ def content_of(model: Any) -> bytes:
 
 @cache
 def model_bytes(name: str) -> tuple[type, bytes]:
-    """The class of one of `MAKERS`, and its file."""
+    """Return the class of one of `MAKERS`, and the bytes of its file."""
     model = MAKERS[name]()
     return type(model), content_of(model)
 
 
 def use(model: Any) -> list[np.ndarray]:
-    """All that a user does with a model, on the same data each time; what came out, as floats."""
+    """Call all that a user may call on a model, with fixed data; return the outputs as floats."""
     found = _use_agent(model) if hasattr(model, "learner") else _use_estimator(model)
     content_of(model)
     return [np.asarray(part, dtype=np.float64) for part in found]

@@ -1,4 +1,4 @@
-"""Attacks with numbers: samples and outputs that are huge, tiny, alike or far apart."""
+"""Attacks with numbers: samples and outputs that are huge, tiny, identical or far apart."""
 
 import warnings
 from collections.abc import Callable
@@ -45,7 +45,7 @@ def _one(rows: Array, value: float) -> Array:
 
 _LARGE = (1e20, 1e74, 1e76, 1e150, 1e160, 1e200, 1.7e308)
 _SMALL = (1e-20, 1e-74, 1e-76, 1e-150, 1e-160, 1e-200, 5e-324)
-# What is done to rows of ordinary numbers.
+# Changes of rows of ordinary numbers, by name.
 CHANGES: dict[str, Callable[[Array], Array]] = {
     "as they are": lambda rows: rows,
     **{f"times {size:g}": lambda rows, size=size: rows / 4.0 * size for size in (*_LARGE, *_SMALL)},  # type: ignore[misc]
@@ -86,17 +86,16 @@ CELLS = [
 
 
 def targets_of(name: str, rows: Array) -> tuple[Array, ...]:
-    """What the estimator of a name learns for these rows: outputs, classes, or nothing."""
+    """Return the targets of these rows for the estimator of a name: outputs, classes, or nothing."""
     if "Regress" in name or "outputs" in name:
         return (Y[rows],)
     return (LABELS[rows],) if "Class" in name or "classes" in name or name == "LVQ" else ()
 
 
 def attack(number: int, rng: np.random.Generator, begin: Begin) -> Found:
-    """One trial: a cell of the table of estimators and inputs; after the last it begins again.
+    """Run one trial: a combination of estimator and input; after the last the table starts again.
 
-    Right is a finite answer, the training data being left as they were, or a ValueError that has
-    something to say.
+    Accepted are finite outputs with unchanged training data, or a ValueError that explains the problem.
     """
     name, what, change, weigh, streaming = CELLS[number % len(CELLS)]
     model = SMALL[name]()
@@ -150,7 +149,7 @@ def _judge(
 
 
 def prepare() -> None:
-    """Have all code compiled before a child is forked."""
+    """Compile all code before children are forked."""
     for name, make in SMALL.items():
         for method in ("fit", "partial_fit"):
             if hasattr(make(), method):

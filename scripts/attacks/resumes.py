@@ -1,4 +1,4 @@
-"""Attacks on resumed trainings: cut anywhere, saved and loaded, they are to end as the whole one."""
+"""Attacks on resumed trainings: cut anywhere, saved and loaded, they must end like an uncut one."""
 
 import io
 from typing import Any
@@ -36,7 +36,7 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
 
 
 def attack(number: int, rng: np.random.Generator, begin: Begin) -> Found:
-    """One trial: an agent and an environment; in every other round there are two of these."""
+    """Run one trial with an agent and one environment, or two in every second round of all cases."""
     name, options, env_id = CASES[number % len(CASES)]
     n_envs = 1 + number // len(CASES) % 2
     cut = int(rng.integers(1, STEPS // n_envs)) * n_envs
@@ -55,7 +55,7 @@ def attack(number: int, rng: np.random.Generator, begin: Begin) -> Found:
 
 
 def prepare() -> None:
-    """Have all code compiled before a child is forked."""
+    """Compile all code before children are forked."""
     for name, options, env_id in CASES:
         getattr(agents, name)(env=env_id, seed=0, **options).learn(STEPS // 2)
 

@@ -1,4 +1,4 @@
-"""A soak: many samples and many steps, with an eye on memory and on speed from beginning to end."""
+"""Soak test: many samples and steps, with memory and speed compared between beginning and end."""
 
 import io
 import os
@@ -16,13 +16,13 @@ from common.tables import show_table
 from oda_rl import ODAClassifier, ODAPartition
 from oda_rl.agents import models
 
-# Parts of a soak, of which the first one also grows the codebook; samples of a call
+# Parts of a soak, the first of which also grows the codebook; samples or steps of one call
 PARTS, CHUNK = 10, 100_000
 ENV_ID = "oda_rl/CartPole-v1"
-# Turns in which copies of the model of the first part are timed beside copies of that of the last: where
-# in memory its arrays lie makes one copy five per cent slower than another. Turns and seconds at least
+# The models after the first part and at the end are timed in turns. COPIES of each are needed, as the
+# addresses of arrays make one copy 5 % slower than another. At least TURNS turns and TIMED seconds.
 COPIES, TURNS, TIMED = 3, 5, 30.0
-# What there may be more than after the first part: MB, and time of a sample or step
+# Growth that is allowed after the first part: MB of memory, relative time of a sample or step
 MOST_MB, SLOWER = 2.0, 0.05
 _rng = np.random.default_rng(0)
 GROUPS = _rng.integers(4, size=CHUNK)
@@ -30,19 +30,19 @@ SAMPLES = _rng.normal(size=(CHUNK, 2)) + 10.0 * GROUPS[:, None]
 
 
 def memory() -> float:
-    """Of this process, in MB."""
+    """Return the resident memory of this process in MB."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE") / 2**20
 
 
 def stream(model: Any, n: int) -> None:
-    """Have an estimator learn samples of a mixture."""
+    """Have an estimator learn `n` samples of a mixture."""
     for _ in range(n // CHUNK):
         model.partial_fit(SAMPLES, GROUPS % 2)
 
 
 def play(model: Any, n: int) -> None:
-    """Have an agent make steps."""
+    """Have an agent make `n` steps."""
     model.learn(n, reset_num_timesteps=False, log_interval=None)
 
 
@@ -55,14 +55,14 @@ SOAKED: dict[str, tuple[Callable[[], Any], Callable[[Any, int], None]]] = {
 
 
 def seconds(go_on: Callable[[Any, int], None], model: Any) -> float:
-    """Of the processor, for one more chunk."""
+    """Return the processor time of one more chunk."""
     start = time.process_time()
     go_on(model, CHUNK)
     return time.process_time() - start
 
 
 def look(model: Any, n: int) -> str:
-    """What is wrong with a model after so many samples or steps, if anything."""
+    """Return what is wrong with a model after `n` samples or steps, if anything."""
     is_agent = hasattr(model, "learner")
     seen = model.num_timesteps if is_agent else model.n_samples_seen_
     if seen != n:
@@ -72,7 +72,7 @@ def look(model: Any, n: int) -> str:
 
 
 def soak_one(name: str, n: int) -> tuple[float, float, list[float], float, str]:
-    """MB after the first part and more at the end, seconds of a chunk then and now, and of saving."""
+    """Return MB after the first part, MB added since, chunk times of both, saving time, and trouble."""
     make, go_on = SOAKED[name]
     model, early, used = make(), b"", []
     for _ in range(PARTS):
@@ -83,7 +83,7 @@ def soak_one(name: str, n: int) -> tuple[float, float, list[float], float, str]:
     copies = [
         [copy_of(type(model), content) for _ in range(COPIES)] for content in (early, content_of(model))
     ]
-    # in turns, as others may use the machine
+    # in turns, as other processes may use the machine
     times, end = [], time.process_time() + TIMED
     while len(times) < TURNS or time.process_time() < end:
         times.append([[seconds(go_on, each) for each in some] for some in copies])
@@ -92,13 +92,13 @@ def soak_one(name: str, n: int) -> tuple[float, float, list[float], float, str]:
 
 
 def copy_of(kind: Any, content: bytes) -> Any:
-    """A model from its file, with what it learns from."""
+    """Load a model; an agent gets an environment to learn from."""
     options = {"env": gym.make(ENV_ID)} if kind is AGENT else {}
     return kind.load(io.BytesIO(content), **options)
 
 
 def soak(n: int, beginnings: tuple[str, ...], console: Console) -> int:
-    """Let `n` samples and `n` steps go by, print what came of it; returns how many went wrong."""
+    """Soak models with `n` samples or steps each, print the results, and return how many went wrong."""
     n = max(n // (PARTS * CHUNK), 1) * PARTS * CHUNK
     rows, bad = [], 0
     for name in SOAKED:

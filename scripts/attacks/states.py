@@ -1,4 +1,4 @@
-"""Attacks by states of agents: given to learners that are elsewhere, left by trainings that stopped."""
+"""Attacks on states of agents: loaded into trained learners, or left by trainings that were stopped."""
 
 import io
 from copy import deepcopy
@@ -44,24 +44,24 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 def unlike(one: dict[str, Any], other: dict[str, Any]) -> str:
-    """The names of what is not the same in two states."""
+    """Return the names of the entries that differ between two states."""
     return ", ".join(name for name in one if not alike(one[name], other[name]))
 
 
 def some_steps(rng: np.random.Generator) -> int:
-    """From the first step of the warm-up to well after it."""
+    """Draw a number of steps, from the first of the warm-up to well after it."""
     return int(10.0 ** rng.uniform(0.0, np.log10(STEPS)))
 
 
 def make(name: str, seed: int, n_envs: int) -> Any:
-    """An agent that has learned nothing."""
+    """Make an untrained agent."""
     kind, env_id, options = CASES[name]
     env = make_vec_env(env_id, n_envs, seed=seed)
     return getattr(agents, kind)(env=env, seed=seed, **options)
 
 
 def rows_of(model: Any, rng: np.random.Generator) -> np.ndarray:
-    """Observations as a learner takes them."""
+    """Draw observations, encoded for a learner."""
     space = model.observation_space
     found = [model.observations.encode(space.sample()) for _ in range(20)]
     rows = np.array(found, dtype=np.float64)
@@ -69,7 +69,7 @@ def rows_of(model: Any, rng: np.random.Generator) -> np.ndarray:
 
 
 def tell(model: Any, rows: np.ndarray) -> dict[str, Any]:
-    """All that a learner knows and would do."""
+    """Return a learner's states and outputs."""
     learner = model.learner
     return {
         **learner.get_state(),
@@ -84,7 +84,7 @@ def tell(model: Any, rows: np.ndarray) -> dict[str, Any]:
 
 
 def attack_learners(number: int, rng: np.random.Generator, begin: Begin) -> Found:
-    """One trial: a state of one run is given to a learner of another; all is as in a new learner."""
+    """Run one trial: a state loaded into a trained learner must give the same as in a new learner."""
     name, n_envs = list(CASES)[number % len(CASES)], 1 + number // len(CASES) % 2
     at, to, under_way = some_steps(rng), some_steps(rng), bool(rng.random() < 0.5)
     begin(name, f"{n_envs} environments, step {at} to step {to}, {'with' if under_way else 'no'} memory")
@@ -106,7 +106,7 @@ def attack_learners(number: int, rng: np.random.Generator, begin: Begin) -> Foun
 
 
 def _judge_file(model: Any) -> Found:
-    """Whether the file of an agent can be read, and gone on with, by other environments too."""
+    """Check that an agent's file can be read and continued with one to three environments."""
     kind, content = type(model), content_of(model)
     again = kind.load(io.BytesIO(content))
     if content_of(again) != content:
@@ -122,7 +122,7 @@ def _judge_file(model: Any) -> Found:
 
 
 def attack_trainings(number: int, rng: np.random.Generator, begin: Begin) -> Found:
-    """One trial: a training that keeps its best policy is stopped, interrupted, or ends."""
+    """Run one trial: a training that keeps its best policy is stopped, interrupted, or completes."""
     name, n_envs = list(CASES)[number % len(CASES)], 1 + number // len(CASES) % 2
     steps, every = some_steps(rng), int(10.0 ** rng.uniform(0.5, 3.0))
     stopped, after = bool(rng.random() < 0.2), some_lines(rng)
@@ -149,7 +149,7 @@ def attack_trainings(number: int, rng: np.random.Generator, begin: Begin) -> Fou
 
 
 def prepare() -> None:
-    """Have all code compiled before a child is forked."""
+    """Compile all code before children are forked."""
     for name in CASES:
         make(name, 1, 1).learn(STEPS)
     estimator_states.prepare()

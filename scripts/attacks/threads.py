@@ -1,4 +1,4 @@
-"""Attacks by threads: eight of them act with models, one of which learns all the while."""
+"""Attacks by threads: eight of them act with two models, one of which learns at the same time."""
 
 import io
 import threading
@@ -11,7 +11,7 @@ from attacks.models import MAKERS, N_STEPS, content_of, model_bytes
 from attacks.trials import Attack, Begin, Found, Verdict
 
 THREADS, POINTS = 8, 64
-# Actions of each trial whose right answers are known, over all threads.
+# Actions of each trial, over all threads, that are compared with the right ones.
 ACTIONS = 100_000
 LEARN_STEPS = 4000
 NAMES = [
@@ -24,7 +24,7 @@ assert set(NAMES) <= set(MAKERS)
 
 
 def load(name: str) -> Any:
-    """The model of a name, with an environment to learn from."""
+    """Load the model of a name, with an environment to learn from."""
     kind, content = model_bytes(name)
     model: Any = kind.load(io.BytesIO(content))
     model.set_env(gym.make(model.env_id))
@@ -32,7 +32,7 @@ def load(name: str) -> Any:
 
 
 def attack(number: int, rng: np.random.Generator, begin: Begin) -> Found:
-    """One trial: threads get the right actions of a model at rest; one that learns learns the same."""
+    """Run one trial: actions of a model at rest must be right; one in training must learn the same."""
     name = NAMES[number % len(NAMES)]
     begin(name, f"{ACTIONS} actions of {THREADS} threads")
     resting, learning, alone = load(name), load(name), load(name)
@@ -72,7 +72,7 @@ def attack(number: int, rng: np.random.Generator, begin: Begin) -> Found:
 
 
 def prepare() -> None:
-    """Have all code compiled before a child is forked."""
+    """Compile all code before children are forked."""
     for name in NAMES:
         model = load(name)
         model.learn(N_STEPS, reset_num_timesteps=False)

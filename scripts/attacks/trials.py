@@ -1,4 +1,4 @@
-"""Trials: what may crash runs in a forked child, one trial after the other, and comes to verdicts."""
+"""Trials, which may crash: they run one after the other in a forked child, and give verdicts."""
 
 import os
 import sys
@@ -16,18 +16,18 @@ from numba.core.caching import IndexDataCacheFile
 
 FORK = get_context("fork")
 SECONDS = 180
-# Events of the interpreter that a model file must not lead to.
+# Beginnings of audit events of the interpreter that a model file must not cause.
 FORBIDDEN = ("pickle.", "os.system", "os.exec", "os.posix_spawn", "subprocess.", "socket.", "shutil.")
-# Where numba reads its folder of compiled code, of pickles: the same events, but not of a model file.
+# Functions of numba that read its cache of pickled code; these events are not caused by a model file.
 OWN_READING = (IndexDataCacheFile._load_index.__code__, IndexDataCacheFile._load_data.__code__)
 
 
 class Verdict(StrEnum):
-    """What may come out of a trial. The first three are as they should be."""
+    """Verdict of a trial; the first three are good."""
 
     REFUSED = "refused"  # by the one exception that names the file
-    EQUAL = "equal"  # to what is without the attack
-    VALID = "valid"  # another model, which acts as soundly as any
+    EQUAL = "equal"  # to the result without the attack
+    VALID = "valid"  # another model, which is as sound as any
     CRASH = "crash"
     NAN = "NaN"
     RAW = "raw error"
@@ -43,7 +43,7 @@ BAD = tuple(verdict for verdict in Verdict if verdict not in GOOD)
 
 
 class Found(NamedTuple):
-    """What an attack found: the verdict, why, and the MB that it took more than without an attack."""
+    """Result of an attack: the verdict, the reason, and MB of memory beyond those without an attack."""
 
     verdict: str
     detail: str = ""
@@ -51,7 +51,7 @@ class Found(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of a trial: its number, on what, and what was found, with what was done."""
+    """Result of a trial: its number, its target, the verdict, what was done and found, and MB."""
 
     number: int
     target: str
@@ -60,32 +60,32 @@ class Outcome(NamedTuple):
     memory: float = 0.0
 
 
-# Tells on what a trial is, and what is done, before anything can crash.
+# Reports the target of a trial and what is done to it, before anything can crash.
 Begin = Callable[[str, str], None]
-# One trial, by its number and a generator of its own.
+# Runs one trial, given its number, its own random generator, and a `Begin`.
 Attack = Callable[[int, np.random.Generator, Begin], Found]
 
 
 def run_trials(
     attack: Attack, numbers: range, seed: list[int], forbidden: tuple[str, ...] = FORBIDDEN
 ) -> Iterator[Outcome]:
-    """Run trials in a forked child, in which all code is compiled already; in another one after a crash.
+    """Run trials in a forked child, which has all code compiled; after a crash fork another child.
 
     Parameters
     ----------
     attack : callable
         One trial.
     numbers : range
-        Those of the trials.
+        Numbers of the trials.
     seed : list of int
-        With its number it seeds every trial.
+        Seeds each trial, together with its number.
     forbidden : tuple of str
-        Events of the interpreter, by their beginnings, that must not come about.
+        Beginnings of audit events of the interpreter that must not occur.
 
     Yields
     ------
     Outcome
-        In the order of the numbers.
+        Results in the order of the numbers.
     """
     number = numbers.start
     while number < numbers.stop:
@@ -104,10 +104,10 @@ def run_trials(
                     number += 1
                 else:
                     at = message
-        except EOFError:  # the child has ended, one way or another
+        except EOFError:  # the child has ended or crashed
             child.join()
         finally:
-            child.kill()  # it hangs, or nobody asks for more
+            child.kill()  # it hangs, or the generator is closed
             child.join()
         if number < numbers.stop:
             died = f"signal {-child.exitcode}" if child.exitcode < 0 else f"exit {child.exitcode}"
@@ -149,10 +149,10 @@ def _numba_reads() -> bool:
 
 
 class Memory:
-    """How much this process has grown at most since `begin`, in bytes; 0 where Linux does not tell."""
+    """Peak growth of this process's memory since `begin`, in bytes; 0 if Linux does not report it."""
 
     def begin(self) -> None:
-        """Forget the peak so far."""
+        """Reset the peak."""
         self._before = 0
         with suppress(OSError):
             with open("/proc/self/clear_refs", "w") as file:
@@ -161,7 +161,7 @@ class Memory:
 
     @property
     def grown(self) -> int:
-        """Since then."""
+        """Bytes that the peak has grown since `begin`."""
         return self._peak() - self._before if self._before else 0
 
     @staticmethod
@@ -172,7 +172,7 @@ class Memory:
 
 
 def describe(error: BaseException) -> str:
-    """An error in one line, with where it was raised."""
+    """Describe an error in one line, with the file and line where it was raised."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{os.path.basename(last.filename)}:{last.lineno}"
     return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''} [{where}]"

@@ -1,4 +1,4 @@
-"""Agents over tasks and seeds: the table of returns, with what is to be reached."""
+"""Training of agents on tasks with several seeds, and tables of their returns against targets."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,10 +30,10 @@ class Agent(Where):
     env_id: str | None = None
     """One environment, with a line for each seed; all tasks of the table if not given."""
     algorithm: Algorithm | None = None
-    """One of ours (by default that for the kind of actions), a baseline with its preset for the task, or
-    one of SB3's with RL Zoo's hyperparameters."""
+    """One of our agents (by default the one for the environment), a baseline with its preset for the
+    task, or one of SB3's agents with RL Zoo's hyperparameters."""
     total_timesteps: int | None = None
-    """Environment steps of each run; the task's own if not given (200,000 for other environments)."""
+    """Environment steps of each run; those of the task if not given (200,000 for other environments)."""
     seeds: tuple[Count, ...] = tuple(range(10))
     """Seeds to run. The defaults of the agent were chosen on seeds 100 to 115."""
     threshold: float | None = None
@@ -43,11 +43,11 @@ class Agent(Where):
     eval_episodes: Positive = 100
     """Greedy episodes at the end."""
     log_dir: Path = Path("logs/benchmark")
-    """Every run is kept here when it ends, and not made again by the same code with the same options."""
+    """Folder where every run is stored when it ends; the same code and options reuse it."""
     fresh: bool = False
-    """Make the runs again, whatever is kept."""
+    """Make all runs again, even those that are stored."""
     plot: bool = False
-    """Draw return against numbers stored, of all algorithms whose runs are kept; run nothing."""
+    """Run nothing; draw return against stored numbers, for all algorithms with stored runs."""
     agent: Annotated[TwoTimescaleACConfig, tyro.conf.arg(name="")] = field(
         default_factory=TwoTimescaleACConfig
     )
@@ -63,19 +63,19 @@ class QAgent(Agent):
 
 
 def make_plan(args: Agent, env_id: str) -> Plan:
-    """What is to be run for one environment."""
+    """Make the plan of runs on one environment."""
     task = find_task(env_id)
     steps = args.total_timesteps or (task.steps if task else DEFAULT_STEPS)
     algorithm = args.algorithm or find_ours(env_id)
     options = find_options(algorithm, env_id)
-    if algorithm in OURS:  # what was typed: defaults are not the same for both
+    if algorithm in OURS:  # only what was typed, as the two agents have different defaults
         plain = type(args.agent)().to_dict()
         options |= {k: v for k, v in args.agent.to_dict().items() if v != plain[k]}
     return Plan(algorithm, env_id, steps, args.eval_freq, args.eval_episodes, options)
 
 
 def show_seeds(entry: Entry, console: Console) -> None:
-    """The table of one task: a line for each seed."""
+    """Print the table of one task, with a line for each seed."""
     plan = entry.plan
     table = make_table(
         f"{plan.algorithm} on {plan.env_id}, {plan.total_timesteps:,} steps",
@@ -104,7 +104,7 @@ def show_seeds(entry: Entry, console: Console) -> None:
 
 
 def returns_row(task: Task, entry: Entry) -> list[str]:
-    """Returns on a task, against what is to be reached and the best peer."""
+    """Row of the returns on a task, against the target and the best return known."""
     iqm, worst = entry.iqm, float(entry.returns.min())
     counts = worst if task.reach_by == "every seed" else iqm
     return [
@@ -115,7 +115,7 @@ def returns_row(task: Task, entry: Entry) -> list[str]:
 
 
 def costs_row(task: Task, entry: Entry) -> list[str]:
-    """What the returns on a task cost."""
+    """Row of what the returns on a task cost: steps, cells, numbers and seconds."""
     cells, ours = int(entry.values("cells").max()), entry.algorithm in OURS
     return [
         *(task.name, f"{entry.plan.total_timesteps:,}"),
@@ -127,7 +127,7 @@ def costs_row(task: Task, entry: Entry) -> list[str]:
 
 
 def show_tasks(entries: list[Entry], console: Console) -> None:
-    """The tables of all tasks."""
+    """Print the tables of all tasks."""
     done = [(task, entry) for entry in entries if (task := find_task(entry.plan.env_id))]
     most = max(len(entry.runs) for entry in entries)
     columns = ("task", "IQM", "worst", "reach", "", "best known", "")
@@ -146,7 +146,7 @@ def show_tasks(entries: list[Entry], console: Console) -> None:
 
 
 def draw_task(axes: Axes, task: Task, entries: list[Entry]) -> None:
-    """One panel: IQM of the return, with its interval, against numbers stored."""
+    """Draw one panel: IQM of the return, with its interval, against stored numbers."""
     for algorithm in LOOKS:
         mine = [entry for entry in entries if entry.algorithm == algorithm]
         if not mine:
@@ -168,7 +168,7 @@ def draw_task(axes: Axes, task: Task, entries: list[Entry]) -> None:
 
 
 def draw_by_numbers(entries: list[Entry]) -> Figure:
-    """A panel for each task that runs are kept of."""
+    """Draw a panel for each task that has stored runs."""
     shown = {}
     for task in TASKS:
         found = [entry for entry in entries if find_task(entry.plan.env_id) == task]
@@ -191,7 +191,7 @@ def draw_by_numbers(entries: list[Entry]) -> Figure:
 
 
 def draw_kept(log_dir: Path, path: Path, console: Console) -> None:
-    """Picture and table of the kept runs, with 95 % bootstrap intervals of the IQM."""
+    """Draw and tabulate the stored runs, with 95 % bootstrap intervals of the IQM."""
     entries, rows = [], []
     newest = sorted(read_newest(log_dir), key=lambda kept: (kept[0].algorithm, kept[1][0]["numbers"]))
     for task in TASKS:
@@ -217,7 +217,7 @@ def draw_kept(log_dir: Path, path: Path, console: Console) -> None:
 
 
 def tell_where(args: Agent, entries: list[Entry], interrupted: bool, console: Console) -> None:
-    """Where the results are, and what to type next."""
+    """Write the summary as CSV; print where the results are, and what to type next."""
     path = args.log_dir / f"{args.algorithm or 'agents'}.csv"
     if entries:
         rows = [(entry.plan, run) for entry in entries for run in entry.runs]
@@ -231,7 +231,7 @@ def tell_where(args: Agent, entries: list[Entry], interrupted: bool, console: Co
 
 
 def run_agent(args: Agent, console: Console) -> int:
-    """The tables of `benchmark.py agent`."""
+    """Print the tables of `benchmark.py agent`."""
     args.log_dir.mkdir(parents=True, exist_ok=True)
     if args.plot:
         draw_kept(args.log_dir, args.log_dir / "return_by_numbers", console)

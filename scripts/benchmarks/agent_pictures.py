@@ -38,7 +38,7 @@ ZOO_SUFFIX = "-zoo"
 
 
 def style_of(algorithm: str) -> dict[str, Any]:
-    """Colour, marker and weight of a line; ours is broad and behind the others, so that all are seen."""
+    """Style of an algorithm's line; our lines are broad and behind the others, so that all are seen."""
     colour, marker = LOOKS[algorithm.removesuffix(ZOO_SUFFIX)]
     ours = is_ours(algorithm)
     return {
@@ -53,7 +53,7 @@ def style_of(algorithm: str) -> dict[str, Any]:
 
 
 def draw_curve(axes: Axes, entry: Entry, x: Array) -> None:
-    """IQM of the evaluations, and a band with its interval."""
+    """Draw the IQM of the evaluations, with a band for its interval."""
     curves = entry.curves("curve")
     low, high = interval([curves])
     colour = style_of(entry.algorithm)["color"]
@@ -63,7 +63,7 @@ def draw_curve(axes: Axes, entry: Entry, x: Array) -> None:
 
 
 def mark_threshold(axes: Axes, one: Field) -> None:
-    """A dashed line at the return that counts as solved."""
+    """Draw a dashed line at the return that counts as solved."""
     if np.isfinite(one.threshold):
         axes.axhline(one.threshold, color=GREY, lw=0.9, ls="--", zorder=1)
         axes.annotate(
@@ -129,7 +129,7 @@ def draw_scores(axes: Axes, fields: Sequence[Field]) -> None:
 
 
 def draw_comparison(fields: Sequence[Field]) -> Figure:
-    """A row of three panels for each environment, and one for all together if there are several."""
+    """Draw a row of three panels for each environment, and one for all of them if there are several."""
     rows = len(fields) + (len(fields) > 1)
     figure = plt.figure(figsize=(13, 3.5 * rows + 0.6), layout="constrained")
     grid = figure.add_gridspec(rows, 3, width_ratios=(1.0, 1.0, 0.85))

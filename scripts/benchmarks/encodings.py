@@ -1,4 +1,4 @@
-"""SB3's agents on the states of a partition, by how the states are shown to them."""
+"""SB3's agents on the states of a partition, in several encodings."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,11 +25,11 @@ NOTHING = "observations themselves"
 
 @dataclass
 class Encodings:
-    """Train SB3's agents on observations, and on the states of a partition, however they are shown.
+    """Train SB3's agents on observations, and on the states of a partition in several encodings.
 
-    The partition grows under random actions, and stays as it is. SB3's agents have RL Zoo's
-    hyperparameters for the environment. Its constant learning rate of DQN on CartPole leaves to chance
-    whether the last policy is one that balances, or one that has just lost it.
+    The partition grows under random actions, and then stays fixed. SB3's agents have RL Zoo's
+    hyperparameters for the environment. With RL Zoo's constant learning rate, it is left to chance
+    whether the last policy of DQN on CartPole balances the pole or has just lost this ability.
     """
 
     env_id: str = "CartPole-v1"
@@ -37,25 +37,25 @@ class Encodings:
     algorithms: tuple[str, ...] = ("PPO", "DQN")
     """Agents of SB3."""
     encodings: tuple[Encoding, ...] = get_args(Encoding)
-    """How states are shown."""
+    """Encodings of the states."""
     seeds: tuple[Count, ...] = (0, 1, 2)
-    """Seeds of each."""
+    """Seeds of each agent and encoding."""
     total_timesteps: Positive = 50_000
     """Environment steps of each run."""
     max_states: Positive = 100
     """Cells of the partition."""
     grow_steps: Positive = 50_000
-    """Steps under random actions by which it grows."""
+    """Steps under random actions in which the partition grows."""
     softness: float | None = None
-    """Of the associations, in temperatures; none: the wrapper's own."""
+    """Softness of associations, in multiples of the temperature; the wrapper's default if not given."""
     falling_rate: bool = True
-    """Learning rates fall linearly to 0; off: as RL Zoo has them."""
+    """Let constant learning rates fall linearly to 0; if off, they are RL Zoo's."""
     log_dir: Path = Path("logs/encodings")
-    """Every run is kept here when it ends."""
+    """Folder where every run is stored when it ends."""
 
 
 def grow(args: Encodings) -> Path:
-    """The file of a partition that has grown under random actions held for 1 to 10 steps."""
+    """Return a partition's file; without one, grow it under random actions held for 1 to 10 steps."""
     path = (
         args.log_dir / f"cells-{args.env_id.replace('/', '-')}-{args.max_states}-{args.grow_steps}.npz"
     )
@@ -78,12 +78,12 @@ def grow(args: Encodings) -> Path:
 
 
 def make_aggregated(env_id: str, cells: Path, **options: Any) -> gym.Env:
-    """An environment behind a partition that stays as it is."""
+    """Make an environment behind a fixed partition."""
     return StateAggregation(gym.make(env_id), cells, learn=False, **options)
 
 
 def register(args: Encodings, cells: Path, encoding: Encoding) -> str:
-    """The id of the environment, its states shown in this way; whatever else has been under that id."""
+    """Register the environment with this encoding, in place of an earlier one; return its id."""
     softness = find_softness(encoding, args.softness)
     env_id = f"encodings/{encoding}-{softness:g}-{cells.stem}-v0"
     make = partial(make_aggregated, args.env_id, cells, encoding=encoding, softness=softness)
@@ -93,7 +93,7 @@ def register(args: Encodings, cells: Path, encoding: Encoding) -> str:
 
 
 def find_hyperparameters(args: Encodings, algorithm: str) -> dict[str, Any]:
-    """RL Zoo's, with a learning rate that falls if asked for."""
+    """RL Zoo's hyperparameters, with a falling learning rate if `falling_rate` is set."""
     options = find_zoo_options(algorithm, args.env_id)
     rate = options.get("learning_rate")
     if args.falling_rate and isinstance(rate, float):
@@ -102,7 +102,7 @@ def find_hyperparameters(args: Encodings, algorithm: str) -> dict[str, Any]:
 
 
 def run_encodings(args: Encodings, console: Console) -> None:
-    """The table of `benchmark.py encodings`."""
+    """Print the table of `benchmark.py encodings`."""
     cells = grow(args)
     shown = {NOTHING: args.env_id} | {one: register(args, cells, one) for one in args.encodings}
     plans = [
@@ -110,7 +110,7 @@ def run_encodings(args: Encodings, console: Console) -> None:
         for algorithm in args.algorithms
         for env_id in shown.values()
     ]
-    # here: processes would not know these environments
+    # in this process, as others do not have these environments registered
     made = carry_out(
         plans,
         args.seeds,

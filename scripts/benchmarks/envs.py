@@ -15,7 +15,7 @@ from common.tables import show_table
 from oda_rl.envs import StartBlock, find_dynamics
 
 GYMNASIUM = "CartPole-v1"
-# Rows of the table: ours, and Gymnasium's where there is one
+# Rows of the table: our environments, with Gymnasium's of the same id if there is one
 IDS = (
     "CartPole-v1",
     "MountainCar-v0",
@@ -31,11 +31,11 @@ class Envs:
     """Time the environments under random actions, resets included."""
 
     ids: tuple[str, ...] = IDS
-    """Which, without `oda_rl/`."""
+    """Ids of environments, without `oda_rl/`."""
     steps: int = 3_000_000
-    """Steps of the compiled loop; from Python a hundredth of it."""
+    """Steps of the compiled loop; a hundredth of these from Python."""
     repeats: int = 3
-    """The best of these is told: the machine may be busy otherwise."""
+    """Repetitions, of which the fastest counts, as the machine may be busy."""
 
 
 @numba.njit(cache=True, nogil=True)
@@ -69,7 +69,7 @@ def compiled_rate(env: gym.Env, args: Envs) -> float:
 
 
 def run_envs(args: Envs, console: Console) -> None:
-    """The table of `benchmark.py envs`."""
+    """Print the table of `benchmark.py envs`."""
     rows = []
     for name in args.ids:
         ours = gym.make(f"oda_rl/{name}")
@@ -83,7 +83,7 @@ def run_envs(args: Envs, console: Console) -> None:
 
 
 def environment_speed(steps: int, environment: gym.Env | None = None) -> float:
-    """Steps per second of an environment, by default the task alone, under random actions."""
+    """Steps per second of an environment (by default Gymnasium's CartPole) under random actions."""
     environment = environment or gym.make(GYMNASIUM)
     environment.reset(seed=0)
     environment.action_space.seed(0)

@@ -1,4 +1,4 @@
-"""The kernel machines: bandwidths found, errors and dictionaries against an oracle, time, and SVC."""
+"""Kernel machines: bandwidths, errors and dictionaries against an oracle, time, comparison with SVC."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -21,10 +21,10 @@ from oda_rl.datasets import make_multidist
 
 Split = tuple[Array, Labels, Array, Labels]
 
-# The paper's oracle: what it takes for the best bandwidth, as the modes have the variance 0.2.
+# Bandwidth of the paper's oracle, which is taken to be the best, as the modes have a variance of 0.2.
 ORACLE = 0.2
 MISSPECIFIED = 1.0
-# The paper's settings, with the last function and not an average.
+# The paper's settings, which use the last function and not an average.
 PAPER: dict[str, Any] = {
     "stepsize": 6.0,
     "batch_size": 16,
@@ -32,9 +32,9 @@ PAPER: dict[str, Any] = {
     "parsimony": 0.04,
     "average": False,
 }
-# Functions that test errors are averaged over, and samples between two of them.
+# Test errors are averages over SNAPSHOTS functions, with APART samples between two of them.
 SNAPSHOTS, APART = 10, 80
-# For the comparison with SVC: chosen on seeds 100 to 103.
+# Options for the comparison with SVC, chosen on seeds 100 to 103.
 ONE_PASS: dict[str, Any] = {"stepsize_halving": 500.0}
 GAMMAS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 NEAR, POINT, LARGER, MICROSECONDS = 0.25, 1.0, 1.2, 20.0
@@ -42,20 +42,20 @@ NEAR, POINT, LARGER, MICROSECONDS = 0.25, 1.0, 1.2, 20.0
 
 @dataclass
 class Kernels:
-    """Measure the kernel machines on multidist: bandwidths, errors, dictionaries, time, against SVC."""
+    """Measure kernel machines on multidist: bandwidths, errors, dictionaries, time; compare with SVC."""
 
     seeds: tuple[Count, ...] = tuple(range(10))
     """Seeds of the data and of the learning."""
     starts: tuple[float, ...] = (0.05, 1.0, 5.0)
-    """Bandwidths that BARRETTE begins with."""
+    """Initial bandwidths of BARRETTE."""
     grid: tuple[float, ...] = (0.14, 0.2, 0.28, 0.4, 0.56, 0.8, 1.0, 1.6)
-    """Fixed bandwidths of POLK among which the best is looked for."""
+    """Fixed bandwidths of POLK, to find the best."""
     svc: bool = True
     """Whether to fit SVC too, which takes most of the time."""
 
 
 class Result(NamedTuple):
-    """Of one model: test error in per cent, mean loss at the end, points and bandwidth at the end."""
+    """Results of one model: test error in per cent; mean loss, points and bandwidth at the end."""
 
     error: float
     loss: float
@@ -64,10 +64,10 @@ class Result(NamedTuple):
 
 
 def run(seed: int, **options: Any) -> Result:
-    """One pass over multidist in the paper's settings.
+    """Train for one pass over multidist in the paper's settings.
 
-    With a constant stepsize the last function is a noisy one: the test error is the mean of those of
-    `SNAPSHOTS` functions near the end, for all methods.
+    With a constant stepsize the last function is noisy. Therefore the test error of every method is a
+    mean over `SNAPSHOTS` functions near the end.
     """
     samples, labels, test, test_labels = make_multidist(seed=seed)
     model = KernelSGDClassifier(random_state=seed, **(PAPER | options))
@@ -81,7 +81,7 @@ def run(seed: int, **options: Any) -> Result:
 
 
 def runs(seeds: Sequence[int], title: str, **options: Any) -> Array:
-    """One row for each seed, the fields of `Result`."""
+    """Results of all seeds: a row for each, with the fields of `Result`."""
     return np.array([run(seed, **options) for seed in progress(seeds, title)])
 
 
@@ -91,13 +91,13 @@ def progress(seeds: Sequence[int], title: str) -> Iterable[int]:
 
 
 def interval_text(values: Array) -> str:
-    """A mean with its bootstrap interval."""
+    """Format a mean with its bootstrap interval."""
     low, high = interval([values], np.mean)
     return f"{values.mean():+.2f} [{low:+.2f}, {high:+.2f}]"
 
 
 def show_grid(args: Kernels, oracle: Array, console: Console) -> None:
-    """What the best fixed bandwidth is."""
+    """Print the table of POLK with fixed bandwidths, to find the best."""
     rows = []
     for bandwidth in args.grid:
         found = runs(args.seeds, f"POLK {bandwidth:g}", adapt=(), bandwidth=bandwidth)
@@ -118,7 +118,7 @@ def show_grid(args: Kernels, oracle: Array, console: Console) -> None:
 
 
 def show_chains(args: Kernels, oracle: Array, console: Console) -> None:
-    """BARRETTE beside the oracle and the misspecified bandwidths."""
+    """Print the table of BARRETTE against the oracle and a misspecified bandwidth."""
     table = make_table(
         "multidist, 5,000 samples once, the paper's settings; near: d within 25 % of the oracle's",
         *("method", "error, %", "over the oracle's", "d, median [range]", "near", "points", "reached"),
@@ -154,7 +154,7 @@ def show_chains(args: Kernels, oracle: Array, console: Console) -> None:
 
 
 def cells(name: str, found: Array, oracle: Array) -> list[str]:
-    """A row of `show_chains` without its end."""
+    """A row of `show_chains` without its last cell."""
     d = found[:, 3]
     near = int((np.abs(d / ORACLE - 1.0) <= NEAR).sum())
     return [
@@ -168,7 +168,7 @@ def cells(name: str, found: Array, oracle: Array) -> list[str]:
 
 
 def show_time(console: Console) -> None:
-    """Microseconds per sample once the dictionary has 100 points."""
+    """Print the microseconds per sample with a dictionary of 100 points."""
     rows = []
     samples, labels, *_ = make_multidist(20_000, seed=0)
     for name, adapt in (("POLK", ()), ("BARRETTE", ("bandwidth",))):
@@ -189,7 +189,7 @@ def show_time(console: Console) -> None:
 
 
 def load(name: str, seed: int) -> Split:
-    """A data set for the comparison with SVC."""
+    """Load a data set for the comparison with SVC."""
     if name == "multidist":
         return make_multidist(seed=seed)
     x, y = make_moons(4500, noise=0.25, random_state=seed)
@@ -197,7 +197,7 @@ def load(name: str, seed: int) -> Split:
 
 
 def show_svc(args: Kernels, console: Console) -> None:
-    """Test errors in one pass against those of SVC with a cross-validated gamma."""
+    """Print test errors after one pass against those of SVC with a cross-validated gamma."""
     table = make_table(
         f"One pass from bandwidth 1, against SVC, {len(args.seeds)} seeds",
         *("data", "SVC, %", "BARRETTE, %", "over SVC's", "points", "support vectors", "seconds"),
@@ -230,7 +230,7 @@ def show_svc(args: Kernels, console: Console) -> None:
 
 
 def run_kernels(args: Kernels, console: Console) -> None:
-    """Print the tables."""
+    """Print the tables of `benchmark.py kernels`."""
     oracle = runs(args.seeds, "oracle", adapt=(), bandwidth=ORACLE)
     show_grid(args, oracle, console)
     show_chains(args, oracle, console)

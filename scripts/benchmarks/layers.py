@@ -1,7 +1,8 @@
 """Values that are sums over the layers of a tree: Algorithms 5 and 6 of M for an agent that learns Q.
 
-A codebook of regions, and in each of them a codebook of its own, annealed by itself with the
-observations that fall into the region. Watkins' Q(lambda) on the nearest cells.
+A codebook divides the observations into regions. Each region has a codebook of its own, which is
+annealed with the observations in that region. Values are learned by Watkins' Q(lambda) on the nearest
+cells.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,48 +30,48 @@ from oda_rl.codebook.book import Codebook
 from oda_rl.codebook.divergences import get_divergence
 from oda_rl.codebook.schedule import Cooling, first_and_last_temperature
 
-# Observations under random actions, which tell the units; and what a codebook waits for.
+# Observations under random actions that determine the units; observations before a codebook begins.
 WARM_UP, FIRST = 2_000, 100
-# Only each so manieth observation moves cells: the slow timescale.
+# Every EVERY-th observation moves cells: the slow timescale.
 EVERY = 2
-# A trace below this is forgotten.
+# The traces of a region are reset to 0 once all of them are below this.
 FAINT = 1e-3
 
 
 @dataclass
 class Layers(Where):
-    """Compare values of the leaves of a tree with sums over its layers, beside our agent."""
+    """Compare values of the leaves of a tree with sums over its layers, and with our agent."""
 
     env_ids: tuple[str, ...] = ("oda_rl/Acrobot-v1", "LunarLander-v3")
     """Environments."""
     total_timesteps: tuple[Positive, ...] = (100_000, 300_000)
-    """Environment steps of each."""
+    """Environment steps on each environment."""
     seeds: tuple[Count, ...] = (0, 1, 2, 3, 4)
-    """Seeds of each."""
+    """Seeds of each row."""
     cases: tuple[str, ...] = ()
-    """Rows; all if none is named."""
+    """Names of rows; all if none is given."""
     step: float | None = None
-    """Stepsize of values in place of that of each row."""
+    """Stepsize of values, in place of each row's own."""
     episodes: Positive = 20
-    """Greedy episodes that each policy is judged by."""
+    """Greedy episodes of each evaluation."""
 
 
 class Kind(NamedTuple):
-    """How values are made of a tree, and how quickly they are learned."""
+    """How values are computed from a tree, and how quickly they are learned."""
 
     step: float
-    """Of the error of a value, the part that is learned from one observation."""
+    """Part of a value's error that one observation corrects."""
     cells: tuple[int, int] = (8, 16)
-    """Regions, and cells of each at most; 0 for no second layer."""
+    """Most regions, and most cells of each region; 0 for no second layer."""
     sums: bool = False
-    """Whether both layers have values, which add up; else those of the leaves count alone."""
+    """Whether the values of both layers are added; otherwise only those of the leaves count."""
     coarse: bool = False
-    """Whether the regions divide up two principal components."""
+    """Whether the regions divide the space of two principal components."""
     linear: bool = False
-    """Whether values are linear functions of the observation in a cell, else numbers."""
+    """Whether values are linear functions of the observation in a cell; otherwise they are constant."""
 
 
-# Stepsizes are the best of .05, .1, .2 and .4 after 60,000 steps of Acrobot, seeds 100 to 102
+# Stepsizes are the best of 0.05, 0.1, 0.2 and 0.4 after 60,000 steps of Acrobot, seeds 100 to 102
 KINDS = {
     "one layer of 128 cells": Kind(0.2, (128, 0)),
     "the leaves": Kind(0.4),
@@ -84,7 +85,7 @@ OURS = "TwoTimescaleQ"
 
 
 class Region:
-    """A codebook that anneals by itself, with values and their traces in its cells."""
+    """A codebook with its own annealer, and with values and their traces in its cells."""
 
     def __init__(self, n_values: int, most: int, rng: np.random.Generator, begun: Array | None) -> None:
         self.n_values, self.most, self.rng, self.begun = n_values, most, rng, begun
@@ -92,7 +93,7 @@ class Region:
         self.rows: list[Array] = []
 
     def observe(self, point: Array) -> None:
-        """Learn where observations are; the first ones wait until there are enough."""
+        """Collect observations; the codebook begins with the first `FIRST`, then learns in batches."""
         self.rows.append(point)
         if self.book is None and len(self.rows) == FIRST:
             self._begin(np.array(self.rows))
@@ -118,7 +119,7 @@ class Region:
         )
 
     def nearest(self, point: Array) -> int:
-        """The cell of an observation."""
+        """Index of the cell nearest to an observation."""
         assert self.book is not None
         away = self.book.location[:, : self.book.n_cells] - point[:, None]
         return int(np.einsum("ij,ij->j", away, away).argmin())
@@ -157,7 +158,7 @@ class TreeQ:
         return point if self.directions is None else self.directions @ point
 
     def _active(self, point: Array) -> list[tuple[Region, int]]:
-        """The cells that have the value of an observation."""
+        """The cells, each with its region, that determine the value of an observation."""
         found = self.root.nearest(self._coarse(point))
         inner = self.regions[found] if self.regions else None
         if inner is None or inner.book is None:
@@ -169,7 +170,7 @@ class TreeQ:
         return np.append(1.0, point) if self.kind.linear else np.ones(1)
 
     def values(self, active: list[tuple[Region, int]], basis: Array) -> Array:
-        """Of every action: the sum over the layers."""
+        """Values of all actions: sums over the layers."""
         total = np.zeros(self.n_actions)
         for region, cell in active:
             assert region.book is not None
@@ -180,13 +181,13 @@ class TreeQ:
         return np.clip((observation - self.mean) / self.scale, -10.0, 10.0)
 
     def predict(self, observation: Array, *_: Any, **__: Any) -> tuple[Any, None]:
-        """Greedy actions of a row of observations, as SB3 asks for them."""
+        """Greedy actions for several observations, in the form that SB3's evaluation needs."""
         points = [self._scaled(one) for one in observation]
         chosen = [self.values(self._active(x), self._basis(x)).argmax() for x in points]
         return np.array(chosen), None
 
     def learn(self, steps: int, first_epsilon: float, last_epsilon: float) -> None:
-        """So many steps; the share of random actions falls linearly."""
+        """Learn for `steps` steps; the share of random actions falls linearly."""
         point = self._scaled(self.observation)
         active, basis = self._active(point), self._basis(point)
         values = self.values(active, basis)
@@ -196,7 +197,7 @@ class TreeQ:
             if self.rng.random() < epsilon:
                 action = int(self.rng.integers(self.n_actions))
                 if values[action] < values.max():
-                    self._forget()  # Watkins: what follows is not the greedy policy's
+                    self._forget()  # Watkins: what follows is not due to the greedy policy
             self._mark(active, basis, action)
             before = values[action]
             observation, reward, terminated, ended = self._step(action)
@@ -215,7 +216,7 @@ class TreeQ:
             values = self.values(active, basis)
 
     def _mark(self, active: list[tuple[Region, int]], basis: Array, action: int) -> None:
-        """Add to the traces of the cells; a step of all layers together corrects a value by `step`."""
+        """Set the traces of the cells, so that all layers together correct a part `step` of an error."""
         rows = slice(action * self.n_basis, (action + 1) * self.n_basis)
         share = basis / (len(active) * (basis @ basis))
         for region, cell in active:
@@ -244,7 +245,7 @@ class TreeQ:
         self.live.clear()
 
     def _move(self, point: Array) -> None:
-        """The slow timescale: the regions until they are done, and then what is in them."""
+        """The slow timescale: move the regions until their annealing is done, then the cells in them."""
         root = self.root
         assert root.book is not None
         if not root.annealer.done:
@@ -259,7 +260,7 @@ class TreeQ:
 
 
 def judge(model: Any, env_id: str, episodes: int, seed: int) -> float:
-    """The mean of greedy returns."""
+    """Mean return of greedy episodes."""
     env = Monitor(gym.make(env_id))
     env.reset(seed=EVALUATION_SEED * (seed + 1))
     return float(np.mean(evaluate_policy(model, env, episodes, deterministic=True)[0]))
@@ -268,8 +269,8 @@ def judge(model: Any, env_id: str, episodes: int, seed: int) -> float:
 def run_once(
     kind: Kind | None, env_id: str, steps: int, episodes: int, seed: int
 ) -> tuple[float, float, int]:
-    """Returns after 40 % of the steps and in the end, and cells."""
-    assert oda_rl.envs  # here, as a worker has the function alone: registers the environments
+    """Train once; return the greedy returns after 40 % of the steps and at the end, and the cells."""
+    assert oda_rl.envs  # registers the environments in a worker, which has only this function
     look: Callable[[Any], float] = partial(judge, env_id=env_id, episodes=episodes, seed=seed)
     early, env = 2 * steps // 5, gym.make(env_id)
     if kind is None:
@@ -286,7 +287,7 @@ def run_once(
 
 
 def chosen(args: Layers) -> dict[str, Kind | None]:
-    """The rows that were asked for."""
+    """The chosen rows of the tables."""
     known: dict[str, Kind | None] = {**KINDS, OURS: None}
     if args.step is not None:
         known = {name: kind and kind._replace(step=args.step) for name, kind in known.items()}
@@ -294,7 +295,7 @@ def chosen(args: Layers) -> dict[str, Kind | None]:
 
 
 def run_layers(args: Layers, console: Console) -> None:
-    """The tables of `benchmark.py layers`."""
+    """Print the tables of `benchmark.py layers`."""
     kinds = chosen(args)
     told = dict(zip(args.env_ids, args.total_timesteps, strict=True))
     work = {
@@ -317,7 +318,7 @@ def run_layers(args: Layers, console: Console) -> None:
 
 
 def to_row(name: str, runs: Sequence[tuple[float, float, int]]) -> list[str]:
-    """What the table says of the runs of one row."""
+    """Format the runs of one row."""
     early, late, cells = np.array(runs).T
     returns = [f"{value:.1f}" for one in (early, late) for value in (one.mean(), one.min())]
     return [name, f"{np.median(cells):.0f}", *returns]

@@ -1,7 +1,7 @@
 """Algorithm 2 of "Annealing Optimization for Progressive Learning ...", line by line.
 
-Codevectors are pairs of a state and an action, a number Q(h) each; Algorithm 1 moves them, perturbations
-and all, by one pair in `every`. What the paper leaves open are the fields of `Choices`.
+Each codevector is a pair of a state and an action, with a number Q(h). Every `every`-th pair moves the
+codevectors by Algorithm 1, with its perturbations. `Choices` has as fields what the paper leaves open.
 """
 
 from dataclasses import dataclass, replace
@@ -14,44 +14,44 @@ from oda_rl._types import Array
 from oda_rl.codebook.book import Codebook
 from oda_rl.papers import LiteralAnnealer
 
-# S^ of the paper, for position, velocity, angle and its velocity, and its forces
+# Bounds S^ of the paper for position, velocity, angle and angular velocity; forces of the paper in N
 LIMITS = np.array([1.0, 4.0, 1.0, 4.0])
 FORCES = np.array([-10.0, 10.0])
-# Positions, rates and angles that a pole hardly exceeds before it has failed
+# Positions, velocities and angles that are hardly exceeded before a failure
 BOUNDS = np.array([2.4, 3.0, 0.2095, 3.5])
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What Algorithm 2 leaves open, and where it ends."""
+    """What Algorithm 2 leaves open, and its limits."""
 
     t_min: float = 0.003
     """Minimum temperature, as a fraction of the first."""
     units: str = "raw"
-    """What states are divided by: nothing, their deviations under random actions, the bounds of S^,
-    or those of failure; forces by 10 N then."""
+    """What states are divided by: "raw" (nothing), "deviations" (under random actions), "S^" or "bounds"
+    (those of failure). Except for "raw", forces are divided by 10 N."""
     annealed_first: bool = False
-    """Whether the first codebook is annealed under random actions; else it is uniform over S^."""
+    """Whether the first codebook is annealed under random actions; otherwise it is uniform over S^."""
     first_steps: int = 20_000
     """Steps under random actions before values are learned."""
     cost_of_failure: bool = True
-    """A cost of 1 for a failure and Q = 0 at first; else one of -1 for each step, Q = 0 at first."""
+    """Whether a failure costs 1; otherwise every step costs -1. In both cases Q = 0 at first."""
     least_alpha: float = 0.0
-    """Alpha is (visits)^(-2/3), and never less than this."""
+    """Lower bound of alpha, which is (visits)^(-2/3)."""
     hold: int = 1
-    """Steps that an action is held, at most, where it is drawn at random."""
+    """Most steps for which a random action is held."""
     t_max: float = 1.0
-    """The first temperature, in critical temperatures of what was seen under random actions."""
+    """First temperature, in units of the critical temperature of the pairs under random actions."""
     max_cells: int = 252
-    """The most of the paper's runs."""
+    """Most cells; the default is the maximum over the paper's runs."""
     every: int = 10
-    """N."""
+    """N of the paper: every N-th step moves the codevectors."""
     epsilon: float = 0.1
-    """Share of random actions of pi_L."""
+    """Share of random actions in pi_L."""
     gamma: float = 0.99
 
 
-# Cells stand still while values are learned: so rarely are they moved.
+# A value of `every` with which cells hardly move while values are learned.
 NEVER = 10**9
 _PRINTED = Choices()
 _COOL = Choices(t_min=0.03, units="deviations", t_max=0.1)
@@ -62,7 +62,7 @@ _ALL = Choices(
     hold=5,
     every=NEVER,
 )
-# Step by step away from what is printed, and all steps together but for one.
+# Readings that depart step by step from what is printed; then all changes together, and all but one.
 READINGS = {
     "as printed: raw states, uniform first codebook, a cost of failure, alpha to 0": _PRINTED,
     "states divided by S^": replace(_PRINTED, units="S^"),
@@ -81,7 +81,7 @@ READINGS = {
 
 
 class LiteralQ:
-    """The learner: a codebook of pairs, and Q(h) as its payload."""
+    """The learner: a codebook of pairs, with Q(h) as payload."""
 
     def __init__(self, env: gym.Env, choices: Choices, seed: int) -> None:
         self.env, self.choices = env, choices
@@ -115,19 +115,19 @@ class LiteralQ:
             self.annealer.observe(seen)
 
     def _random_pair(self) -> Array:
-        """A state and the force in it, at random."""
+        """Take a random action; return the state before it, and the force."""
         state = self.observation
         self.action = int(self.rng.integers(2))
         self._step()
         return np.append(state, FORCES[self.action])
 
     def _uniform(self) -> Array:
-        """Two bins of each coordinate, with both forces."""
+        """Codevectors for two bins of each coordinate, with both forces."""
         bins = np.array(np.meshgrid(*[(-0.5, 0.5)] * 4, self.forces)).reshape(5, -1).T
         return bins * np.append(LIMITS / self.scale, 1.0)
 
     def _step(self) -> bool:
-        """Take the action; whether that was a failure."""
+        """Take the action; return whether that was a failure."""
         observation, _, failed, over, _ = self.env.step(self.action)
         self.observation = observation.astype(np.float64)
         if failed or over:
@@ -137,7 +137,7 @@ class LiteralQ:
         return failed
 
     def nearest(self, state: Array) -> tuple[Array, Array]:
-        """For both forces the nearest codevector h of (x, u), and Q(h)."""
+        """Return the codevector h nearest to (x, u) for both forces u, and Q(h)."""
         book = self.book
         points = book.location[:, : book.n_cells]
         away = ((points[:4] - (state / self.scale)[:, None]) ** 2).sum(axis=0)
@@ -145,7 +145,7 @@ class LiteralQ:
         return cells, book["theta"][0, cells]
 
     def _choose(self, values: Array) -> None:
-        """pi_L: random actions, held for some steps, among those that cost least."""
+        """Choose an action by pi_L: a random one, held for some steps, or one with the least cost."""
         if self.held > 0:
             self.held -= 1
         elif self.rng.random() < self.choices.epsilon:
@@ -155,7 +155,7 @@ class LiteralQ:
             self.action = int(least[self.rng.integers(len(least))])
 
     def learn(self, steps: int) -> None:
-        """Algorithm 2, for so many steps."""
+        """Run Algorithm 2 for `steps` steps."""
         choices, book = self.choices, self.book
         cells, values = self.nearest(self.observation)
         for i in range(steps):
@@ -167,7 +167,7 @@ class LiteralQ:
             h = cells[self.action]
             book["visits"][0, h] += 1.0
             alpha = max(book["visits"][0, h] ** (-2.0 / 3.0), choices.least_alpha)
-            # A time limit is no end, and what comes after it is not seen: nothing is learned
+            # At a time limit nothing is learned: it is not a failure, and the next state is not known
             if failed or not self.ended:
                 goal = cost + (0.0 if failed else choices.gamma * after.min())
                 book["theta"][0, h] += alpha * (goal - book["theta"][0, h])
@@ -177,7 +177,7 @@ class LiteralQ:
             cells, values = after_cells, after
 
     def timesteps(self, episodes: int) -> list[int]:
-        """Timesteps of greedy episodes."""
+        """Lengths of greedy episodes in timesteps."""
         lengths = []
         for _ in range(episodes):
             state, length, over = self.env.reset()[0], 0, False
@@ -190,8 +190,8 @@ class LiteralQ:
 
 
 def run(choices: Choices, env_id: str, steps: int, episodes: int, seed: int) -> dict[str, float]:
-    """One run: cells and numbers, and the mean of timesteps over greedy episodes."""
-    import oda_rl.envs  # here, as a worker has the function alone: registers the environments
+    """Train once; return cells and numbers, and the mean length of greedy episodes."""
+    import oda_rl.envs  # registers the environments in a worker, which has only this function
 
     assert oda_rl.envs
     env: Any = gym.make(env_id)

@@ -1,4 +1,4 @@
-"""What one observation or reward that cannot be true does to an agent that learns."""
+"""Effect of a single impossible observation or reward on the training of an agent."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from common.tables import show_table
 from common.workers import Where, open_workers
 from oda_rl import agents
 
-# What comes once: a coordinate of an observation, or a reward.
+# What is replaced once (a coordinate of an observation, or a reward), and by which value.
 GLITCHES = {
     "nothing": (None, 0.0),
     "observation 1e6": ("observation", 1e6),
@@ -30,10 +30,10 @@ GLITCHES = {
 
 @dataclass
 class Outliers(Where):
-    """Train agents with one observation or reward that cannot be true, and judge them without.
+    """Train agents with one impossible observation or reward, and evaluate them without.
 
-    With one number in place of another, a run takes another course, as it does with another seed: look
-    at whether returns differ by more than those of seeds do.
+    A single changed number makes a run take another course, as another seed does. Check whether the
+    returns differ by more than those of different seeds.
     """
 
     env_ids: tuple[str, ...] = ("CartPole-v1", "Acrobot-v1", "MountainCar-v0", "Pendulum-v1")
@@ -41,24 +41,24 @@ class Outliers(Where):
     algorithm: Literal["TwoTimescaleAC", "TwoTimescaleQ"] = "TwoTimescaleAC"
     """Agent."""
     at: tuple[Positive, ...] = (1_030, 3_030, 20_030)
-    """Steps at which it comes: in the warm-up, while the codebook grows, and after that."""
+    """Steps of the impossible value: in the warm-up, while the codebook grows, and after that."""
     seeds: tuple[Count, ...] = tuple(range(10))
-    """Seeds of each."""
+    """Seeds of each case."""
     total_timesteps: Positive = 50_000
     """Environment steps of each run."""
     episodes: Positive = 20
-    """Greedy episodes that each policy is judged by."""
+    """Greedy episodes of each evaluation."""
 
 
 class Glitch(gym.Wrapper):
-    """An environment that lies once: the last coordinate of an observation, or a reward."""
+    """Replaces a value once: the last coordinate of an observation, or a reward."""
 
     def __init__(self, env: gym.Env, what: str | None, value: float, at: int) -> None:
         super().__init__(env)
         self.what, self.value, self.at, self.n = what, value, at, 0
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """One step."""
+        """Make one step."""
         seen, reward, terminated, truncated, info = self.env.step(action)
         self.n += 1
         if self.n == self.at and self.what == "observation":
@@ -69,7 +69,7 @@ class Glitch(gym.Wrapper):
 
 
 def run_once(args: Outliers, env_id: str, name: str, at: int, seed: int) -> float:
-    """The mean return of the policy at the end."""
+    """Train once; return the mean return of the last policy."""
     env = Glitch(gym.make(env_id), *GLITCHES[name], at)
     model = getattr(agents, args.algorithm)(env=env, seed=seed).learn(args.total_timesteps)
     judge = Monitor(gym.make(env_id))
@@ -78,7 +78,7 @@ def run_once(args: Outliers, env_id: str, name: str, at: int, seed: int) -> floa
 
 
 def run_outliers(args: Outliers, console: Console) -> None:
-    """The table of `benchmark.py outliers`."""
+    """Print the table of `benchmark.py outliers`."""
     kinds = [(name, at) for name in GLITCHES for at in (args.at if name != "nothing" else args.at[:1])]
     work = {
         (env_id, *kind, seed): partial(run_once, args, env_id, *kind, seed)

@@ -1,4 +1,4 @@
-"""The partitioner: time per sample, distortion along the path, streams, compile time, memory."""
+"""ODAPartition: time per sample, distortion along the path, streams, compile time, memory."""
 
 import os
 import subprocess
@@ -58,7 +58,7 @@ print(first, resident(), model.n_samples_seen_, model.n_codevectors_)
 """
 
 
-# Sets whose fits are timed, and to how many codevectors.
+# Data sets whose fits are timed, and the numbers of codevectors.
 FITTED, FIT_K = ("blobs 6", "blobs 20", "iris", "wine", "wbcd", "digits"), (8, 20, 30)
 # Samples of the streams that are compared with fits.
 ONLINE_SAMPLES = 50_000
@@ -79,13 +79,13 @@ class Partition:
     threads: Positive = 1
     """Threads of k-means and BLAS; the annealer always has one."""
     only_fits: bool = False
-    """Nothing but how long fits take."""
+    """Only time the fits."""
     stream: int = 10_000_000
     """Samples to stream for the resident memory."""
 
 
 def sample_seconds(k: int, d: int, temperature: float, n: int = 20_000) -> float:
-    """Seconds per sample of the learning rule, with `k` cells that stay where they are, more or less."""
+    """Seconds per sample of the learning rule, with `k` cells that hardly move."""
     rng = np.random.default_rng(0)
     book = Codebook(d, capacity=k)
     for codevector in rng.normal(size=(k, d)):
@@ -107,7 +107,7 @@ def sample_seconds(k: int, d: int, temperature: float, n: int = 20_000) -> float
 
 
 def show_update_cost(console: Console) -> None:
-    """Microseconds per sample over K, at a temperature where all cells share, and where few do."""
+    """Print microseconds per sample over K, at temperatures where all cells or few share a sample."""
     counts, rows = (8, 30, 100, 300, 1000), []
     for name, temperature in (("high", 40.0), ("low", 0.01)):
         costs = [1e6 * sample_seconds(k, 4, temperature) for k in counts]
@@ -118,7 +118,7 @@ def show_update_cost(console: Console) -> None:
 
 
 def scaled(name: str, data_dir: Path | None) -> Array:
-    """A data set, scaled."""
+    """Load a data set, scaled to unit variance (digits: to [0, 1])."""
     samples, _ = datasets.load(name, data_dir)
     if name == "digits":
         return samples / 16.0
@@ -132,13 +132,13 @@ def k_means(samples: Array, counts: set[int]) -> dict[int, float]:
 
 
 def path_of(partition: ODAPartition, samples: Array) -> ODAPartition:
-    """A fit with its path, whose codebooks are taken to temperature zero when they are asked for."""
+    """Fit, and access `history_`, which takes the codebooks of the path to temperature zero."""
     len(partition.fit(samples).history_)
     return partition
 
 
 def show_fits(args: Partition, console: Console) -> None:
-    """Milliseconds of the processor that a fit takes, and one with its path: the least of several."""
+    """Print the processor time of a fit without and with its path: the least of several."""
     rows = []
     sets = {name: data_set(name, 0)[0] for name in FITTED}
     for name in ("gaussians", "adult"):
@@ -158,7 +158,7 @@ def show_fits(args: Partition, console: Console) -> None:
 
 
 def show_path(args: Partition, console: Console) -> None:
-    """Distortion at every temperature over that of k-means at the same K, and the time of both."""
+    """Print distortions at all temperatures relative to k-means at the same K, and the time of both."""
     table = make_table(
         "Path of temperatures against KMeans(n_init=10)",
         *("data", "temperatures", "Ks", "median", "worst", "last", "path s", "k-means s", "ratio"),
@@ -193,7 +193,7 @@ def show_path(args: Partition, console: Console) -> None:
 
 
 def online_sets(data_dir: Path | None) -> dict[str, Array]:
-    """Eleven data sets, scaled."""
+    """Eleven data sets: the named ones, scaled, and six that are generated."""
     made = {
         **{f"gaussians, seed {s}": datasets.make_gaussians(seed=s)[0] for s in (1, 2, 3)},
         "normal, d = 3": np.random.default_rng(0).normal(size=(2000, 3)),
@@ -204,7 +204,7 @@ def online_sets(data_dir: Path | None) -> dict[str, Array]:
 
 
 def show_online(args: Partition, console: Console) -> None:
-    """Distortions over those of k-means: of a stream, without a stored sample, and of a fit."""
+    """Print distortions relative to k-means: of a stream without stored samples, and of a fit."""
     columns = ("data", "K", "pure online", "finished")
     table = make_table(
         f"Over KMeans(n_init=10), median of {args.seeds} seeds; a stream of {ONLINE_SAMPLES:,} samples",
@@ -231,7 +231,7 @@ def show_online(args: Partition, console: Console) -> None:
 
 
 def show_stream(args: Partition, console: Console) -> None:
-    """Batches of 256 at K = 100: seconds per sample, and the distortion after as many."""
+    """Print the time per sample in batches of 256 at K = 100, and the distortion after all batches."""
     rows = []
     for name in ("gaussians", "adult"):
         if name not in args.datasets:
@@ -246,7 +246,7 @@ def show_stream(args: Partition, console: Console) -> None:
             for start in range(0, len(order), 256):
                 batch = samples[order[start : start + 256]]
                 times.append(timed(model.partial_fit, batch)[1])
-            # The last third, with all codevectors there.
+            # The last third, when all codevectors exist.
             cost = 1e6 * float(np.median(times[-500:])) / 256
             centres = (
                 model.cluster_centers_ if hasattr(model, "cluster_centers_") else model.codevectors_
@@ -258,7 +258,7 @@ def show_stream(args: Partition, console: Console) -> None:
 
 
 def run_python(code: str, *arguments: str, **environment: str) -> list[float]:
-    """Numbers that a fresh interpreter prints."""
+    """Run code in a new interpreter; return the numbers that it prints."""
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments],
         env={**os.environ, **environment},
@@ -270,7 +270,7 @@ def run_python(code: str, *arguments: str, **environment: str) -> list[float]:
 
 
 def show_start_and_memory(args: Partition, console: Console) -> None:
-    """The first call without and with a cache, the checks of scikit-learn, and a long stream."""
+    """Print the time of the first call without and with a cache, scikit-learn's checks, and memory."""
     with tempfile.TemporaryDirectory() as folder:
         _, cold = run_python(FIRST_CALL, NUMBA_CACHE_DIR=folder)
         imported, warm = run_python(FIRST_CALL, NUMBA_CACHE_DIR=folder)
@@ -295,7 +295,7 @@ def show_start_and_memory(args: Partition, console: Console) -> None:
 
 
 def run_partition(args: Partition, console: Console) -> None:
-    """The tables of `benchmark.py partition`."""
+    """Print the tables of `benchmark.py partition`."""
     with threadpool_limits(args.threads):
         show_fits(args, console)
         if args.only_fits:

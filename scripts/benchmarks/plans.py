@@ -1,4 +1,4 @@
-"""What is trained: the algorithms with their options, and what one set of runs is."""
+"""Plans of training runs: algorithms with their options, environments and steps."""
 
 import hashlib
 import json
@@ -37,13 +37,13 @@ SB3 = tuple(ZOO)
 RANDOM = "random"
 CURVE_EPISODES = 20
 
-# Of the source, once it has been read
+# Digest of the source code, once it has been computed
 _DIGEST: list[str] = []
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All that tells one set of runs from another, but for the seed and the version of the code."""
+    """All that identifies a set of runs, except for the seed and the version of the code."""
 
     algorithm: str
     """Name of a class of `oda_rl.agents`, or of an SB3 algorithm in `sb3_zoo`."""
@@ -52,26 +52,26 @@ class Plan:
     total_timesteps: int
     """Environment steps of each run."""
     eval_freq: int = 5_000
-    """Steps between evaluations on the way; 0 for none."""
+    """Steps between evaluations during training; 0 for none."""
     eval_episodes: int = 100
     """Greedy episodes at the end."""
     options: dict[str, Any] = field(default_factory=dict)
-    """Keyword arguments of the agent; for SB3's as RL Zoo writes them."""
+    """Keyword arguments of the agent; for SB3's agents in the format of RL Zoo."""
     curve_episodes: int = CURVE_EPISODES
-    """Greedy episodes of each evaluation on the way."""
+    """Greedy episodes of each evaluation during training."""
 
     def folder(self, log_dir: Path) -> Path:
-        """Where its runs are kept: a folder of its own for each version of the code."""
+        """Folder where its runs are stored; each version of the code has its own."""
         told = json.dumps([asdict(self), code_version(self.algorithm)], sort_keys=True, default=list)
         digest = hashlib.sha1(told.encode()).hexdigest()[:8]
         return log_dir / short_name(self.env_id) / f"{self.algorithm}-{digest}"
 
 
 def code_version(algorithm: str) -> str:
-    """The version of SB3, or a digest of this package's source: other code, other runs."""
+    """The version of SB3, or a digest of this package's source code."""
     if algorithm in SB3 or algorithm == RANDOM:
         return stable_baselines3.__version__
-    # Not functools.cache: what that makes cannot be sent to the workers of a cluster.
+    # Not functools.cache: cached functions cannot be sent to the workers of a cluster.
     if not _DIGEST:
         digest = hashlib.sha1()
         for package in (oda_rl, oda_rl.agents, oda_rl.envs):
@@ -82,14 +82,14 @@ def code_version(algorithm: str) -> str:
 
 
 def find_options(algorithm: str, env_id: str) -> dict[str, Any]:
-    """What an algorithm is best given for an environment: its preset, or RL Zoo's hyperparameters."""
+    """Options of an algorithm for an environment: preset or RL Zoo's hyperparameters; none for ours."""
     if algorithm in SB3:
         return find_zoo_options(algorithm, env_id)
     return {} if algorithm in OURS else preset(algorithm, env_id)
 
 
 def find_ours(env_id: str) -> str:
-    """Which of our agents is the default for an environment; the first where there is no such one."""
+    """Our default agent for an environment; the first of `OURS` if the environment does not exist."""
     try:
         return default_agent(env_id).__name__
     except (gym.error.Error, ModuleNotFoundError):
@@ -97,7 +97,7 @@ def find_ours(env_id: str) -> str:
 
 
 class RandomAgent:
-    """Acts at random, and learns nothing: what scores of 0 are made of."""
+    """Acts at random and learns nothing; its returns define a score of 0."""
 
     n_cells = n_parameters = 0
 
@@ -106,10 +106,10 @@ class RandomAgent:
         self.env.action_space.seed(seed)
 
     def learn(self, *_: Any, **__: Any) -> None:
-        """Nothing to learn."""
+        """Do nothing."""
 
     def predict(self, observations: Any, state: Any = None, *_: Any, **__: Any) -> tuple[Any, Any]:
-        """A random action for each of several observations."""
+        """Return a random action for each of several observations."""
         part = observations
         while isinstance(part, dict | tuple):
             part = part[next(iter(part)) if isinstance(part, dict) else 0]
@@ -120,14 +120,14 @@ class RandomAgent:
         return self.env
 
     def get_vec_normalize_env(self) -> None:
-        """It has no use for one."""
+        """Return None, as observations are not normalised."""
 
     def save(self, path: Path) -> None:
-        """Nothing to keep."""
+        """Do nothing: there is nothing to store."""
 
 
 def make_model(plan: Plan, seed: int) -> Any:
-    """The agent to be trained; ValueError if there is none for the plan."""
+    """Make the agent of a plan; raises a ValueError if there is none."""
     if plan.algorithm == RANDOM:
         return RandomAgent(plan.env_id, seed)
     if plan.algorithm in SB3:
@@ -136,12 +136,12 @@ def make_model(plan: Plan, seed: int) -> Any:
         kind = getattr(oda_rl.agents, plan.algorithm)
     except AttributeError:
         raise ValueError(f"oda_rl.agents has no {plan.algorithm}.") from None
-    # From an id SB3 makes an environment that renders, and some (LunarLander) are slowed down by that.
+    # From an id SB3 makes an environment that renders, which slows down some of them (LunarLander).
     return kind(env=gym.make(plan.env_id), seed=seed, **plan.options)
 
 
 def refuse(plan: Plan) -> str | None:
-    """Why the plan cannot be run, if it cannot."""
+    """Return why the plan cannot be run, or None if it can."""
     try:
         model = make_model(plan, 0)
     except (ValueError, ImportError, gym.error.Error) as error:

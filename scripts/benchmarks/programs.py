@@ -1,4 +1,4 @@
-"""Return against numbers of policies that can be read: ours, distilled and shrunk, beside trees."""
+"""Return against numbers of readable policies: ours, distilled and shrunk, and decision trees."""
 
 import json
 from collections.abc import Sequence
@@ -35,12 +35,12 @@ Kind = Literal[
     "sixty leaves",
     "sixty tree",
 ]
-# Trees have as many numbers as one of ours, and are distilled by the same options
+# Trees get as many numbers as our policies of this kind, and are distilled with the same options
 TREES: dict[str, Kind] = {"tree": "distilled", "sixty tree": "sixty"}
 SIXTY: dict[str, Any] = {"max_cells": 60, "rounds": 5, "softness": 0.5}
-# The same with the leaves of one of our own trees for cells
+# The same with the leaves of one of our own trees as cells
 LEAVES = SIXTY | {"cells_of": "tree"}
-# Of the picture
+# Marker and colour of each kind in the picture
 MARKS = {
     **{"trained": ("s", GREY), "distilled": ("o", BLUE), "polished": ("D", PINK), "shrunk": ("^", CODE)},
     **{"tree": ("v", GREEN), "sixty": ("h", ORANGE), "sixty tree": ("X", "#8fbc8f")},
@@ -51,7 +51,7 @@ PPO_STEPS = 1_000_000
 
 @dataclass(frozen=True)
 class Goal:
-    """What is to be reached on a task, what others have, and how it is distilled.
+    """Targets of a task (numbers and return), published results, and options of the distillation.
 
     The options were chosen with the teacher of seed 100.
     """
@@ -60,16 +60,16 @@ class Goal:
     numbers: int
     result: float
     anchors: tuple[tuple[str, float, float], ...]
-    """Published: what it is, its numbers, its return. A tree of n nodes is counted with n numbers: a
-    threshold or an action each."""
+    """Published policies: name, numbers, return. A tree of n nodes counts as n numbers: a threshold or
+    an action each."""
     options: dict[str, Any] = field(default_factory=dict)
     polished: dict[str, Any] = field(default_factory=dict)
-    """The same of a table that is polished afterwards ..."""
+    """Options of the distillation of a table that is polished afterwards."""
     polish_steps: int = 0
-    """... for so many steps of the environment; with 0 there is none."""
+    """Environment steps of the polish; 0 for no polished table."""
 
 
-# Of a table that is polished only the form must be right
+# For a table that is polished afterwards, only its form must be right
 FORM = {"rounds": 2, "steps_per_round": 3000, "eval_episodes": 20}
 GOALS = (
     Goal("CartPole-v1", 30, 500, (("network", 20, 500), ("tree", 5, 500)), {"max_cells": 1}),
@@ -96,29 +96,29 @@ GOALS = (
 
 @dataclass
 class Programs:
-    """Return against numbers of small policies: trained, distilled, polished, shrunk, and of trees.
+    """Return against numbers of small policies: trained, distilled, polished, shrunk, and trees.
 
-    Teachers are TwoTimescaleAC as in `benchmark.py agent`, one for each seed; on LunarLander one PPO of
-    a million steps with RL Zoo's settings, from which each seed distills.
+    Teachers are TwoTimescaleAC as in `benchmark.py agent`, one for each seed. On LunarLander the teacher
+    of all seeds is one PPO of a million steps with RL Zoo's settings.
     """
 
     env_ids: tuple[str, ...] = tuple(goal.env_id for goal in GOALS)
-    """Environments, of the six."""
+    """Some of the six environments."""
     kinds: tuple[Kind, ...] = ("trained", "distilled", "polished", "tree")
-    """Policies; shrunk ones take a few minutes each, as do those of 60 cells, which a table of their own
-    compares with their teachers and with trees of as many numbers."""
+    """Kinds of policies. Shrunk ones and those of 60 cells take a few minutes each; a separate table
+    compares 60 cells with their teachers and with trees of as many numbers."""
     seeds: tuple[int, ...] = tuple(range(10))
     """Seeds of teachers and students."""
     episodes: int = 100
-    """Greedy episodes that each is judged by."""
+    """Greedy episodes of each evaluation."""
     log_dir: Path = Path("logs/programs")
-    """Every run is kept here when it ends, and not made again by the same code."""
+    """Folder where every run is stored when it ends; the same code reuses it."""
     only_kept: bool = False
-    """Make no runs: the table of all that are kept."""
+    """Make no runs; show the table of all stored ones."""
 
 
 def run_programs(args: Programs, console: Console) -> int:
-    """Make what is missing, then print the table and draw the picture."""
+    """Make the missing runs, then print the table and draw the picture."""
     goals = [goal for goal in GOALS if goal.env_id in args.env_ids]
     if not goals:
         console.print(f"env_ids must be some of {', '.join(goal.env_id for goal in GOALS)}.")
@@ -170,7 +170,7 @@ def _kept_or_made(args: Programs, goal: Goal, kind: Kind, seed: int) -> dict[str
 
 
 def _make(args: Programs, goal: Goal, kind: Kind, seed: int) -> tuple[Any, int]:
-    """A policy, and its numbers."""
+    """Make a policy; return it with its count of numbers."""
     teacher = _teacher(args, goal, seed)
     if kind == "trained":
         return teacher, _numbers_of(teacher)
@@ -193,7 +193,7 @@ def _make(args: Programs, goal: Goal, kind: Kind, seed: int) -> tuple[Any, int]:
 
 
 def _teacher(args: Programs, goal: Goal, seed: int) -> Any:
-    """The policy that is distilled: kept, or trained now."""
+    """Load the policy that is distilled, or train and store it."""
     folder = _folder(args, goal)
     task = find_task(goal.env_id, TASKS)
     if task is None:
@@ -211,7 +211,7 @@ def _teacher(args: Programs, goal: Goal, seed: int) -> Any:
 
 
 def _numbers_of(teacher: Any) -> int:
-    """Numbers that act."""
+    """Count the numbers that are needed to act."""
     if hasattr(teacher, "n_parameters"):
         return int(teacher.n_parameters)
     acting = [teacher.policy.mlp_extractor.policy_net, teacher.policy.action_net]
@@ -225,22 +225,22 @@ class _Tree:
         self.tree, self.actions, self.codec = tree, student.actions, student.observations
 
     def act(self, rows: np.ndarray) -> np.ndarray:
-        """What the environment takes, at rows."""
+        """Actions in the environment's format, for rows of encoded observations."""
         found = self.tree.predict(rows)
         if self.actions.is_continuous:
             found = found.reshape(len(rows), -1)
         return self.actions.decode_many(found)
 
     def predict(self, observations: Any, state: Any = None, **_: Any) -> tuple[Any, Any]:
-        """As SB3's `evaluate_policy` asks for it."""
+        """Predict in the form that SB3's `evaluate_policy` needs."""
         return self.act(self.codec.encode_many(observations, len(observations))), state
 
 
 def _distill_tree(teacher: Any, student: DistilledPolicy, numbers: int) -> tuple[_Tree, int]:
-    """A tree of at most so many numbers by the same rounds, weights and choice as ours.
+    """Distill a tree of at most `numbers` numbers, with the same rounds, weights and choice as ours.
 
-    Coarser trees are tried, too. Each inner node is counted with its threshold, each leaf with its
-    action: which coordinate a node asks for is not counted, as zeros of ours are not.
+    Smaller trees are tried, too. Each inner node counts with its threshold, each leaf with its action.
+    The coordinate that a node tests is not counted, just as zeros of our policies are not.
     """
     config: Any = student.config
     work = Distillation(teacher, student)
@@ -298,7 +298,7 @@ def _show(args: Programs, goals: Sequence[Goal], console: Console) -> None:
 
 
 def _show_sixty(args: Programs, goals: Sequence[Goal], console: Console) -> str:
-    """What is lost with 60 cells, beside trees of as many numbers; returns the table in Markdown."""
+    """Print what 60 cells lose, against trees of as many numbers; return the table in Markdown."""
     columns = ["task", "seeds", "teacher", "60 cells", "lost", "tree", "numbers", "of the tree"]
     columns += ["less than 2 %", "beats the tree"]
     rows = []
@@ -322,7 +322,7 @@ def _show_sixty(args: Programs, goals: Sequence[Goal], console: Console) -> str:
 
 
 def _read(args: Programs, goal: Goal, kind: str) -> list[tuple[float, float]]:
-    """Returns and numbers of the kept runs, in the order of the seeds."""
+    """Returns and numbers of the stored runs, in the order of the seeds."""
     paths = (_path(args, goal, kind, seed) for seed in args.seeds)
     kept = [json.loads(path.read_text()) for path in paths if path.is_file()]
     return [(one["result"], one["numbers"]) for one in kept]

@@ -1,4 +1,4 @@
-"""Regression against a tree with as many leaves: errors, seconds, streams."""
+"""Regression, against a tree with as many leaves as there are cells: errors, seconds, streams."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -20,14 +20,14 @@ FOLDS = 5
 MAX_CODEVECTORS = 60
 # Diabetes once more, with more cells than it can use.
 MANY_CODEVECTORS = 200
-# Error over that of a tree with as many leaves, at most.
+# Largest ratio of the error to that of a tree with as many leaves, for each local model.
 TARGETS = {"constant": 1.3, "linear": 0.5}
-# A stream passes over the samples so often.
+# Passes of a stream over the samples.
 PASSES = 20
 
 
 class Problem(NamedTuple):
-    """A name, how many cells, and what makes samples and outputs from a seed."""
+    """A name, the most codevectors, and a function from a seed to samples and outputs."""
 
     name: str
     max_codevectors: int
@@ -35,7 +35,7 @@ class Problem(NamedTuple):
 
 
 class Result(NamedTuple):
-    """Of one fold."""
+    """Results of one fold; errors are ours and that of the tree."""
 
     error: float
     tree: float
@@ -66,7 +66,7 @@ PROBLEMS = (
 
 
 def folds(problem: Problem, seed: int) -> Iterator[tuple[Array, Array, Array, Array]]:
-    """Training inputs and outputs, test inputs and outputs, one fold after the other."""
+    """Yield training inputs and outputs, and test inputs and outputs, of each fold."""
     X, y = problem.make(seed)
     for train, test in KFold(FOLDS, shuffle=True, random_state=seed).split(X):
         yield X[train], y[train], X[test], y[test]
@@ -77,7 +77,7 @@ def measure(problem: Problem, seeds: range, stream: bool = False, **parameters: 
     results = []
     for seed in seeds:
         for X, y, X_test, y_test in folds(problem, seed):
-            own = {"random_state": seed, "kernel": None}  # cells alone have as many as a tree leaves
+            own = {"random_state": seed, "kernel": None}  # cells alone, comparable with leaves
             model = ODARegressor(problem.max_codevectors, **own, **parameters)
             seconds = (
                 sum(passes_over(model, PASSES, seed, X, y)) if stream else timed(model.fit, X, y)[1]
@@ -105,7 +105,7 @@ def _row(problem: Problem, results: dict[str, list[Result]]) -> list[str]:
 
 
 def show_regression(console: Console, seeds: range = range(5)) -> None:
-    """Constant and linear models, at the overlap that cross-validation chooses and at a fixed one."""
+    """Print tables of constant and linear models, with a cross-validated softness and a fixed one."""
     warm = np.random.default_rng(0).normal(size=(200, 2))
     for name in TARGETS:
         ODARegressor(5, local_model=name, random_state=0).fit(warm, warm[:, 0])
@@ -119,7 +119,7 @@ def show_regression(console: Console, seeds: range = range(5)) -> None:
 
 
 def show_regression_stream(console: Console, seeds: range = range(5)) -> None:
-    """The same from a stream of samples."""
+    """Print the table of constant and linear models that learn from a stream of samples."""
     title = f"Mean squared error from a stream, {PASSES} passes; ratio to a tree"
     _show(console, title, seeds, stream=True)
 

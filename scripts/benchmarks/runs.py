@@ -1,4 +1,4 @@
-"""Training runs that are kept as they end, so that a long table can be interrupted and resumed."""
+"""Training runs that are stored as they end, so that a long table can be interrupted and resumed."""
 
 import csv
 import io
@@ -34,14 +34,14 @@ Job = tuple[int, int]
 
 @dataclass
 class Made:
-    """What is there of the runs that were asked for."""
+    """The requested runs, as far as they exist."""
 
     runs: list[list[Run]]
-    """Of each plan, in the order of the seeds."""
+    """Runs of each plan, in the order of the seeds."""
     failures: list[str] = field(default_factory=list)
     """A line for each run that failed."""
     interrupted: bool = False
-    """Whether Ctrl-C has cut them short."""
+    """Whether Ctrl-C has interrupted them."""
 
 
 def replace_file(path: Path, content: str | bytes) -> None:
@@ -51,7 +51,7 @@ def replace_file(path: Path, content: str | bytes) -> None:
 
 
 def keep(plan: Plan, folder: Path, run: Run, files: dict[str, bytes]) -> None:
-    """Write down one run: the model, the curve as CSV, and, when these are there, everything as JSON."""
+    """Store one run: the model, the curve as CSV, and, after these, everything as JSON."""
     folder.mkdir(parents=True, exist_ok=True)
     stem = f"seed-{run['seed']}"
     for suffix, content in files.items():
@@ -75,7 +75,7 @@ def curve_csv(run: Run) -> str:
 
 
 def find_kept(folder: Path, seeds: Sequence[int]) -> dict[int, Run]:
-    """The runs of a plan that have been made already, by seed; none of files that cannot be read."""
+    """Read the stored runs of a plan, by seed; files that cannot be read are ignored."""
     found = {}
     for seed in seeds:
         with suppress(FileNotFoundError, ValueError, KeyError, TypeError):
@@ -84,9 +84,9 @@ def find_kept(folder: Path, seeds: Sequence[int]) -> dict[int, Run]:
 
 
 def read_newest(log_dir: Path) -> list[tuple[Plan, list[Run], bool]]:
-    """All plans of which runs are kept, these runs, and whether the code as it is now has made them.
+    """Return all plans with stored runs, these runs, and whether the present code has made them.
 
-    Where several versions of the code have made runs of a plan, they are those of the newest.
+    If several versions of the code have made runs of a plan, these are the runs of the newest version.
     """
     groups: dict[str, dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
     for path in sorted(log_dir.glob("*/*/seed-*.json")):
@@ -111,10 +111,10 @@ def carry_out(
     fresh: bool = False,
     on_run: Callable[[Plan, Run], None] | None = None,
 ) -> Made:
-    """Make the runs of all plans with all seeds that are not kept under `log_dir`, with a progress bar.
+    """Make the runs of all plans and seeds that are not stored under `log_dir`, with a progress bar.
 
-    With `fresh` all of them, whatever is kept. Each is kept when it ends, and `on_run` called with its
-    plan.
+    With `fresh`, make all runs. When a run ends, it is stored, and `on_run` is called with its plan and
+    the run.
     """
     folders = [plan.folder(log_dir) for plan in plans]
     found = [{} if fresh else find_kept(folder, seeds) for folder in folders]
@@ -152,7 +152,7 @@ def carry_out(
 
 
 def tell_run(plan: Plan, run: Run, console: Console) -> None:
-    """A line for a run that has ended."""
+    """Print a line on a run that has ended."""
     console.print(
         f"  {plan.algorithm} on {plan.env_id}, seed {run['seed']}: return {run['mean']:.1f} "
         f"after {run['seconds']:.1f} s of training",
@@ -162,7 +162,7 @@ def tell_run(plan: Plan, run: Run, console: Console) -> None:
 
 
 def make_progress(console: Console) -> Progress:
-    """A bar of the runs that are made; none if the output is no terminal."""
+    """Make a progress bar of the runs, which is not shown if the output is not a terminal."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -177,7 +177,7 @@ def make_progress(console: Console) -> Progress:
 
 
 def _note(plan: Plan, folder: Path, seed: int, error: str, console: Console) -> str:
-    """Keep the traceback of a run that failed, and say so in a line."""
+    """Store the traceback of a run that failed; print and return a line on it."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"seed-{seed}.error.txt"
     replace_file(path, error)
@@ -193,13 +193,13 @@ def _note(plan: Plan, folder: Path, seed: int, error: str, console: Console) -> 
 def _make(
     plans: Sequence[Plan], missing: list[Job], where: Where
 ) -> Generator[tuple[Job, Trained], None, None]:
-    """The runs, as they end."""
+    """Yield the runs as they end."""
     if where.dask is None:
         _compile(plans, missing)
     work = {(i, seed): partial(try_to_train, plans[i], seed) for i, seed in missing}
     with open_workers(where, len(work)) as workers, closing(workers.results(work)) as results:
         for job, future in results:
-            error = future.exception()  # not of the run, which is told
+            error = future.exception()  # of the worker; a run returns its own error
             if error is None:
                 yield job, future.result()
             elif type(error).__name__ == "KilledWorker":
@@ -209,17 +209,17 @@ def _make(
 
 
 def _compile(plans: Sequence[Plan], missing: list[Job]) -> None:
-    """Compile here and now what runs will need: processes that start at once would all do it."""
+    """Compile what runs need here, as processes that start at the same time would all compile it."""
     for i in sorted({i for i, _ in missing}):
         if plans[i].algorithm not in SB3:
             try:
                 warm_up(plans[i])
-            except Exception:  # the run will tell
+            except Exception:  # the run will report it
                 continue
 
 
 def write_csv(path: Path, rows: Sequence[tuple[Plan, Run]]) -> None:
-    """One line for each run, without its curve."""
+    """Write a line for each run, without its curve."""
     names = ("algorithm", "env_id", "total_timesteps")
     numbers = ("seed", "mean", "sd", "cells", "numbers", "seconds", "file_bytes", "decision")
     with written_whole(path) as part, part.open("w", newline="") as file:

@@ -1,4 +1,4 @@
-"""The same work with 1, 2 and 4 workers, by joblib's processes and by Dask; what a scheduler bears."""
+"""Speed-up with 1, 2 and 4 workers, of joblib's processes and of Dask; the load of a Dask scheduler."""
 
 import os
 import pickle
@@ -23,15 +23,15 @@ from common.tables import show_table
 from common.workers import Cluster, Where, Workers, by_value, open_workers
 
 QUIET = {"DASK_LOGGING__DISTRIBUTED": "error"}
-# Workers look at the code that they run every 10 ms, and at themselves every 20
+# Without these options, workers profile their code every 10 ms and monitor themselves every 20 ms
 CALM: dict[str, Any] = {
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "500ms",
     "distributed.admin.system-monitor.interval": "5s",
 }
-# To be no slower than joblib's processes by more
+# Target: the ratio of Dask's time to that of joblib's processes is below this
 SLOWER = 1.1
-# Workers of one thread, many in a process: all they do is sleep
+# Program that runs many single-threaded workers in one process; all their tasks sleep
 SLEEPERS = """
 import asyncio, sys
 from distributed import Worker
@@ -45,20 +45,20 @@ asyncio.run(main())
 
 @dataclass
 class Scale:
-    """Measure the speed-up with workers, and a scheduler with a hundred of them that sleep."""
+    """Measure the speed-up with workers, and the load of a scheduler with a hundred sleeping workers."""
 
     counts: tuple[Positive, ...] = (1, 2, 4)
-    """Workers."""
+    """Numbers of workers."""
     runs: Positive = 16
-    """Training runs, of one agent and as many seeds."""
+    """Training runs of one agent, each with another seed."""
     total_timesteps: Positive = 200_000
-    """Environment steps of each."""
+    """Environment steps of each run."""
     machines: Positive = 100
-    """Workers of the simulated cluster; a process of their own has 50."""
+    """Workers of the simulated cluster, 50 in each process."""
     tasks: Positive = 10_000
-    """Tasks that they are given."""
+    """Tasks for the simulated cluster."""
     seconds: float = 1.0
-    """Seconds that each of these sleeps."""
+    """Seconds that each task sleeps."""
 
 
 @contextmanager
@@ -76,23 +76,23 @@ def local_cluster(n: int) -> Iterator[Workers]:
 
 
 def told(run: Run) -> Any:
-    """What has to be the same wherever a run was made: all but seconds."""
+    """Return what must be the same wherever a run is made: all but measured times."""
     return {k: v for k, v in run.items() if "seconds" not in k and k != "decision"}
 
 
 def train_all(workers: Workers, plan: Plan, seeds: range) -> dict[int, Any]:
-    """The runs of all seeds."""
+    """Make the runs of all seeds."""
     work = {seed: partial(try_to_train, plan, seed) for seed in seeds}
     return {seed: told(future.result()[0]) for seed, future in workers.results(work)}
 
 
 def show_speedup(args: Scale, console: Console) -> None:
-    """Seconds of the same runs, whoever makes them."""
+    """Print the seconds of the same runs with joblib and with Dask."""
     plan = Plan("TwoTimescaleAC", "oda_rl/CartPole-v1", args.total_timesteps, 0)
     first, rows = None, []
     for n in args.counts:
         seconds = {}
-        # Not the time in which workers start and import
+        # Times do not include the start and the imports of the workers
         for name, made in (("joblib", open_workers(Where(n))), ("Dask", local_cluster(n))):
             with made as workers:
                 train_all(workers, plan, range(1000, 1000 + 4 * n))
@@ -107,7 +107,7 @@ def show_speedup(args: Scale, console: Console) -> None:
 
 
 def show_sizes(console: Console) -> None:
-    """What travels with a task, and what comes back."""
+    """Print how many bytes a task and its result have."""
     plan = Plan("TwoTimescaleAC", "oda_rl/CartPole-v1", 20_000)
     function: Callable[[], Any] = partial(try_to_train, plan, 0)
     sent, back = len(cloudpickle.dumps(by_value(function))), len(pickle.dumps(function()))
@@ -116,7 +116,7 @@ def show_sizes(console: Console) -> None:
 
 @contextmanager
 def sleeping_cluster(machines: int) -> Iterator[Any]:
-    """A client of a scheduler that has a process of its own, with many workers in a few others."""
+    """Yield a client of a scheduler in its own process, which has many workers in a few others."""
     from distributed import Client
     from distributed.deploy.subprocess import SubprocessCluster
 
@@ -136,7 +136,7 @@ def sleeping_cluster(machines: int) -> Iterator[Any]:
 
 
 def show_load(args: Scale, console: Console) -> None:
-    """Tasks that sleep, on a cluster of many workers: the load of scheduler and client."""
+    """Print the load of scheduler and client with sleeping tasks on a cluster of many workers."""
     with sleeping_cluster(args.machines) as client:
         cluster = Cluster(client)
         work = {i: partial(time.sleep, args.seconds) for i in range(args.tasks)}
@@ -158,7 +158,7 @@ def show_load(args: Scale, console: Console) -> None:
 
 
 def run_scale(args: Scale, console: Console) -> None:
-    """The tables of `benchmark.py scale`."""
+    """Print the tables of `benchmark.py scale`."""
     show_sizes(console)
     show_load(args, console)
     show_speedup(args, console)

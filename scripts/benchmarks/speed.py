@@ -1,4 +1,4 @@
-"""Speed: training, flat and on a tree, a decision, the import, the share of the wrapper."""
+"""Speed of training (flat and on a tree), a decision and the import; cost of logging and the wrapper."""
 
 import os
 import subprocess
@@ -35,7 +35,7 @@ from oda_rl.agents.callbacks import CodebookCallback
 from oda_rl.agents.sb3.callback_schedule import ProgressBar
 from oda_rl.envs import StateAggregation
 
-# Turns in which training with and without logging take each other's place
+# Alternations between training with and without logging, or with and without a callback
 ALTERNATIONS = 7
 # Steps between two checkpoints, as train.py has it by default
 SAVE_FREQ = 50_000
@@ -50,7 +50,7 @@ VARIANTS: tuple[tuple[str, dict[str, Any], float], ...] = (
     ("compiled loop, Q, nearest cell, constant", {"softness": 0.0, "local_model": "constant"}, 3e6),
 )
 SOLVED = 475.0
-# Many cells soon, and then learning: the speed does not depend on how well they are placed.
+# Options for quick growth to many cells; the speed does not depend on how well they are placed.
 MANY_CELLS: dict[str, Any] = {"samples_per_cell": 1, "growth_steps": 50_000, "growth_fraction": 1.0}
 MANY_CELLS_STEPS = 60_000
 
@@ -66,11 +66,11 @@ class Speed:
     seeds: Positive = 5
     """Seeds of the trainings until CartPole is solved."""
     max_timesteps: Positive = 200_000
-    """Steps after which those give up."""
+    """Steps after which these trainings give up."""
     tree_cells: tuple[int, ...] = (100, 300, 1000)
-    """Cells with which the codebook on a tree is compared with the flat one; none leaves it out."""
+    """Numbers of cells for which trees are compared with flat codebooks; none skips the comparison."""
     only_safety: bool = False
-    """Nothing but what checkpoints and the bounds of outliers cost."""
+    """Only measure what checkpoints and the bounds on outliers cost."""
 
 
 def import_seconds() -> float:
@@ -86,7 +86,7 @@ def import_seconds() -> float:
 def make_agent(
     env_id: str, cells: int, n_envs: int = 1, kind: Any = TwoTimescaleQ, **options: Any
 ) -> Any:
-    """An agent that soon has the wanted number of cells."""
+    """Make an agent that quickly grows to the given number of cells."""
     environment = make_vec_env(partial(gym.make, env_id), n_envs, seed=0)
     return kind(env=environment, seed=0, growth_cells=cells, max_cells=cells, **options)
 
@@ -100,7 +100,7 @@ def training_speed(
     clock: Clock = time.perf_counter,
     **options: Any,
 ) -> tuple[float, Any]:
-    """Steps per second of training once the codebook has grown, the best of three, and the agent."""
+    """Return steps per second of training after the codebook's growth (best of three), and the agent."""
     model = make_agent(env_id, cells, **options)
     model.learn(first_steps)
     again = partial(model.learn, steps, callback=callbacks, reset_num_timesteps=False)
@@ -108,7 +108,7 @@ def training_speed(
 
 
 class TimedCallback(CodebookCallback):
-    """Tells how long it takes at the end of the training."""
+    """Measures the seconds that it takes at the end of the training."""
 
     at_end = 0.0
 
@@ -121,15 +121,15 @@ class TimedCallback(CodebookCallback):
 def logging_speed(env_id: str, steps: int, cells: int) -> tuple[float, float, float]:
     """Steps per second without and with logging, and the seconds of what is written once at the end.
 
-    One agent goes on learning, now with a log and now without: how quick the compiled loop is depends a
-    little on where its arrays lie. Medians of the processor's time, which other programs disturb less.
+    One agent learns alternately with and without a log, because the speed of the compiled loop depends a
+    little on the addresses of its arrays. Medians of processor time, which other programs disturb less.
     """
     model = make_agent(env_id, cells)
     silent, ends = configure(None, []), []
     times: dict[bool, list[float]] = {True: [], False: []}
     with tempfile.TemporaryDirectory() as folder:
         written = configure(folder, ["tensorboard"])
-        for turn in range(-1, 2 * ALTERNATIONS):  # the first grows the codebook and imports matplotlib
+        for turn in range(-1, 2 * ALTERNATIONS):  # turn -1 grows the codebook and imports matplotlib
             logged = turn % 2 == 1
             callback = TimedCallback()
             model.set_logger(written if logged else silent)
@@ -149,7 +149,7 @@ def logging_speed(env_id: str, steps: int, cells: int) -> tuple[float, float, fl
 
 
 def callback_share(env_id: str, steps: int, cells: int, make: Callable[[], BaseCallback]) -> float:
-    """The share of a training's time that a callback costs; medians as above."""
+    """The share of a training's time that a callback costs; medians as in `logging_speed`."""
     model, times = make_agent(env_id, cells), ([], [])
     for turn in range(-1, 2 * ALTERNATIONS):
         callback = make() if turn % 2 else None
@@ -162,7 +162,7 @@ def callback_share(env_id: str, steps: int, cells: int, make: Callable[[], BaseC
 def bar_share(env_id: str, steps: int, cells: int) -> float:
     """The share of a training's time that a progress bar costs on a terminal."""
     with Path(os.devnull).open("w") as nowhere, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # tqdm calls its bars by rich experimental
+        warnings.simplefilter("ignore")  # tqdm warns that its bars by rich are experimental
         console = Console(file=nowhere, force_terminal=True)
         return callback_share(env_id, steps, cells, partial(ProgressBar, console=console))
 
@@ -193,7 +193,7 @@ def bound_seconds(n: int, d: int = 4) -> float:
 
 
 def safety_table(args: Speed) -> Table:
-    """What it costs that nothing is lost, and that a single outlier does little."""
+    """Make the table of what checkpoints and the bounds on outliers cost."""
     table = make_table("Checkpoints and bounds", "", "")
     for title, env_id, steps in (
         ("compiled loop", COMPILED, 4 * args.total_timesteps),
@@ -210,7 +210,7 @@ def safety_table(args: Speed) -> Table:
 
 
 def wrapper_speeds(steps: int, cells: int, rounds: int = 5) -> dict[str, float]:
-    """Seconds per step of CartPole alone and as states; the best of several rounds, in turn."""
+    """Seconds per step of CartPole, alone and with StateAggregation; the best of alternating rounds."""
     growing = StateAggregation(gym.make(GYMNASIUM), max_states=cells)
     while growing.n_states < cells:
         environment_speed(5_000, growing)
@@ -229,7 +229,7 @@ def wrapper_speeds(steps: int, cells: int, rounds: int = 5) -> dict[str, float]:
 
 
 def wrapper_table(steps: int, cells: int) -> Table:
-    """What the wrapper adds to a step."""
+    """Make the table of what StateAggregation adds to a step."""
     speeds = wrapper_speeds(steps, cells)
     alone = min(speeds.values())
     table = make_table(f"CartPole-v1 as {cells} states", "", "a step", "added", "to be reached")
@@ -240,7 +240,7 @@ def wrapper_table(steps: int, cells: int) -> Table:
 
 
 def seconds_until_solved(seed: int, max_timesteps: int, every: int = 5_000) -> tuple[float, int]:
-    """Seconds of training, without the evaluations, and steps until one of those says solved."""
+    """Seconds of training, without evaluations, and steps until an evaluation counts as solved."""
     model = TwoTimescaleQ(env=gym.make(COMPILED), seed=seed)
     evaluation = Evaluation(COMPILED, CURVE_EPISODES, EVALUATION_SEED * (seed + 1))
     curve = CurveCallback(evaluation, every, SOLVED)
@@ -264,7 +264,7 @@ def decision_seconds(cells: int) -> float:
 
 
 def tree_table(args: Speed) -> Table:
-    """The codebook on a tree against the flat one, in the compiled loop."""
+    """Make the table of codebooks on a tree against flat ones in the compiled loop."""
     table = make_table(
         "CartPole-v1, compiled loop: flat against tree",
         *("values", "flat: cells", "distances", "steps/s", "tree: cells", "distances", "steps/s"),
@@ -284,7 +284,7 @@ def tree_table(args: Speed) -> Table:
 
 
 def add_logging(table: Table, args: Speed) -> None:
-    """Rows on what logging costs: `CodebookCallback` with its defaults, and a TensorBoard logger."""
+    """Add rows on what logging costs: `CodebookCallback` with its defaults, and a TensorBoard logger."""
     table.add_section()
     for title, env_id, steps in (
         ("compiled loop", COMPILED, 10 * args.total_timesteps),
@@ -302,7 +302,7 @@ def add_logging(table: Table, args: Speed) -> None:
 
 
 def run_speed(args: Speed, console: Console) -> None:
-    """The table of `benchmark.py speed`."""
+    """Print the tables of `benchmark.py speed`."""
     assert oda_rl.envs  # registers the compiled twins
     with console.status("timing checkpoints"):
         safety = safety_table(args)

@@ -1,4 +1,4 @@
-"""Streams that stay as they are, and that change late: what forgetting costs and what it is for."""
+"""Stationary streams and streams that change late: costs and benefits of forgetting."""
 
 from collections.abc import Callable
 from itertools import islice
@@ -12,16 +12,16 @@ from sklearn.datasets import make_friedman1
 from common.tables import show_table
 from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
 
-# Samples of a stream that stays as it is, of which the last half counts; and those of a chunk.
+# Samples of a stationary stream, the last half of which counts; samples of a chunk.
 STATIONARY, CHUNK = 20_000, 100
-# A stream changes after so many samples; losses are those of so many after that.
+# Samples before an early and before a late change; samples after it that a loss is averaged over.
 EARLY, LATE, AFTER = 1_000, 100_000, 1_000
 
 Arrays = tuple[NDArray[np.float64], Any]
 
 
 class Case(NamedTuple):
-    """A learner, with or without forgetting, and the samples `make(concept, n)` of its stream."""
+    """A learner `model(seed, forgetting)`, and the samples `make(concept, n)` of its stream."""
 
     stream: str
     learner: str
@@ -30,19 +30,19 @@ class Case(NamedTuple):
 
 
 def of_river(generator: Any, n: int) -> Arrays:
-    """The first samples of one of river's generators as arrays."""
+    """Return the first `n` samples of one of river's generators as arrays."""
     rows, targets = zip(*islice(iter(generator), n), strict=True)
     return np.array([list(map(float, row.values())) for row in rows]), np.array(targets)
 
 
 def friedman(concept: int, n: int) -> Arrays:
-    """Friedman's function of five of ten inputs; another concept is that of other inputs."""
+    """Friedman's function of five of ten inputs; another concept uses other inputs."""
     X, y = make_friedman1(n, n_features=10, noise=1.0, random_state=concept)
     return np.ascontiguousarray(X[:, np.random.default_rng(concept).permutation(10)]), y
 
 
 def cases() -> list[Case]:
-    """All learners on streams that river makes."""
+    """Return all learners with their streams, most of which river makes."""
     from river.datasets import synth
 
     def rbf(concept: int, n: int) -> Arrays:
@@ -98,13 +98,13 @@ def losses(model: Any, X: NDArray[np.float64], y: Any) -> NDArray[np.float64]:
 
 
 def run_changes(console: Console, seeds: range) -> None:
-    """The tables of `benchmark.py streams --only-change`."""
+    """Print the tables of `benchmark.py streams --only-change`."""
     show_stationary(console, seeds)
     show_late(console, seeds)
 
 
 def show_stationary(console: Console, seeds: range) -> None:
-    """What streams that stay as they are cost those that forget."""
+    """Print what forgetting costs on stationary streams."""
     shown = []
     for case in cases():
         rows, alarms = [], 0
@@ -123,7 +123,7 @@ def show_stationary(console: Console, seeds: range) -> None:
 
 
 def show_late(console: Console, seeds: range) -> None:
-    """How quickly a change is followed that comes early or late."""
+    """Print how quickly learners adapt to an early and to a late change."""
     shown = []
     for case in cases():
         rows = []

@@ -7,20 +7,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-# Samples before and after the concept of a stream changes.
+# Samples before the concept of a stream changes, and after it.
 BEFORE = 5000
 
 Samples = Iterator[tuple[dict[str, Any], Any]]
 
 
 class File(NamedTuple):
-    """A file whose name begins so, and whether its rows, which no time orders, are shuffled."""
+    """Beginning of a file's name, and whether its rows are shuffled, as they have no order in time."""
 
     beginning: str
     shuffled: bool = False
 
 
-# Where they are from says the help of `--data-dir`.
+# Their sources are in the help of `--data-dir`.
 FILES = {
     "electricity": File("elec"),
     "gamma telescope": File("magic", shuffled=True),
@@ -32,7 +32,7 @@ FILES = {
 
 
 def made_streams(seed: int) -> dict[str, Callable[[], Samples]]:
-    """The streams of river by name; concepts of some change after BEFORE samples."""
+    """Return the streams of river by name; concepts of some change after BEFORE samples."""
     from river import datasets
     from river.datasets import synth
 
@@ -63,7 +63,7 @@ def made_streams(seed: int) -> dict[str, Callable[[], Samples]]:
 
 
 def own_streams(data_dir: Path | None, seed: int) -> dict[str, Callable[[], Samples]]:
-    """Those of FILES that are in the folder, by name."""
+    """Return those of FILES that are in the folder, by name."""
     found: dict[str, Callable[[], Samples]] = {}
     for name, file in FILES.items():
         paths = [] if data_dir is None else sorted(data_dir.glob(f"{file.beginning}*"))
@@ -75,10 +75,10 @@ def own_streams(data_dir: Path | None, seed: int) -> dict[str, Callable[[], Samp
 
 
 def read_stream(path: Path, seed: int | None) -> Samples:
-    """The rows of a file as samples, in its order, or shuffled with a seed.
+    """Yield the rows of a file as samples, in their order, or shuffled with a seed.
 
     Columns are separated by commas; the last is the class, a number or a name, the others are numbers.
-    A first row that has other than numbers there is a header.
+    If the others are not all numbers in the first row, it is a header.
     """
     rows = path.read_text().splitlines()
     cells = [cell.strip() for cell in rows[0].split(",")]

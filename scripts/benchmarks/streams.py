@@ -1,4 +1,4 @@
-"""Streams, tested and then trained on: accuracy, seconds and size beside river's own learners."""
+"""Streams, with each sample predicted before it is learned: accuracy, time and size against river."""
 
 import pickle
 from collections.abc import Callable, Iterator
@@ -18,9 +18,9 @@ from common.tables import show_table
 from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
 from oda_rl.streaming import Stream
 
-# So many of the last samples are a column.
+# Last samples of a stream whose accuracy is reported separately.
 LAST = 2000
-# Parts of a stream of which the quickest counts where samples are timed one by one.
+# Blocks of a stream whose samples are timed one by one; the fastest block counts.
 BLOCKS = 10
 
 
@@ -32,28 +32,28 @@ class Streams:
     """
 
     datasets: tuple[str, ...] = ()
-    """Some of the streams; by default all of river's, or all of the folder if one is given."""
+    """Names of streams; by default all of river's, or all in the folder if one is given."""
     models: tuple[str, ...] = ()
-    """Some of the learners; all by default."""
+    """Names of learners; all by default."""
     samples: Positive = 10_000
-    """Samples of a stream, at most."""
+    """Most samples of a stream."""
     data_dir: Path | None = None
-    """Folder with more streams, of which those that are there are added: elec*, weather*, covtype*,
-    moving_squares* and sea_stream* (the CSV files in the source archive of scikit-multiflow 0.4.1, on
-    PyPI), and magic*, the gamma telescope (KEEL's or UCI's, which is shuffled). Commas between the
-    columns, with a header or not; the last column is the class."""
+    """Folder with more streams, any of elec*, weather*, covtype*, moving_squares* and sea_stream* (the
+    CSV files in the source archive of scikit-multiflow 0.4.1, on PyPI), and magic*, the gamma telescope
+    (KEEL's or UCI's, which is shuffled). Columns are separated by commas, with or without a header; the
+    last column is the class."""
     seed: int = 0
-    """Of the learners and of the streams that are made."""
+    """Seed of the learners and of generated streams."""
     only_single: bool = False
-    """Only what one sample costs by itself; needs no river."""
+    """Only time single samples; does not need river."""
     only_change: bool = False
-    """Only what forgetting costs where nothing changes, and how soon changes are followed."""
+    """Only measure what forgetting costs on stationary streams, and how soon changes are learned."""
     n_seeds: Positive = 10
-    """Seeds of that, from `seed` on."""
+    """Number of seeds for `only_change`, from `seed` on."""
 
 
 class Result(NamedTuple):
-    """Accuracy of all predictions and of the last, microseconds per sample, bytes when pickled."""
+    """Accuracy of all predictions and of the last ones, microseconds per sample, bytes when pickled."""
 
     accuracy: float
     last: float
@@ -68,16 +68,16 @@ class LastClass:
         self._class: Any = None
 
     def predict_one(self, x: dict[str, Any]) -> Any:
-        """The last class."""
+        """Return the last class."""
         return self._class
 
     def learn_one(self, x: dict[str, Any], y: Any) -> None:
-        """Remember it."""
+        """Store the class."""
         self._class = y
 
 
 def learners(seed: int) -> dict[str, Callable[[], Any]]:
-    """Ours and river's, by name."""
+    """Our learners and river's, by name."""
     from river import forest, linear_model, preprocessing, tree
 
     return {
@@ -93,7 +93,7 @@ def learners(seed: int) -> dict[str, Callable[[], Any]]:
 
 
 def numeric(x: dict[str, Any]) -> dict[str, float]:
-    """Numbers as they are, and of a text its length: it stays the same for the same text."""
+    """Replace each text by its length, which is the same for equal texts; numbers stay the same."""
     return {k: float(len(v) if isinstance(v, str) else v) for k, v in x.items()}
 
 
@@ -110,7 +110,7 @@ def measure(model: Any, stream: Iterator[tuple[dict[str, Any], Any]], n: int) ->
 
 
 def microseconds(predict: Any, learn: Any, samples: list[Any], predicted: bool) -> float:
-    """CPU time of a sample learned by itself, the least of blocks; `predicted` just before, or not."""
+    """CPU time per sample learned one by one, in the fastest block; `predicted` just before, or not."""
     size, spent = len(samples) // BLOCKS, []
     for start in range(0, size * BLOCKS, size):
         begun = process_time()
@@ -123,7 +123,7 @@ def microseconds(predict: Any, learn: Any, samples: list[Any], predicted: bool) 
 
 
 def show_single(console: Console, seed: int) -> None:
-    """What a sample of eight features costs, after `BEFORE` others."""
+    """Print the CPU time of a sample of eight features, after `BEFORE` others."""
     rng = np.random.default_rng(seed)
     samples = rng.normal(size=(2 * BEFORE, 8))
     classes = (samples[:, :4].sum(axis=1) > 0.0).astype(np.int64)
@@ -159,7 +159,7 @@ def show_single(console: Console, seed: int) -> None:
 
 
 def run_streams(args: Streams, console: Console) -> int:
-    """The tables of `benchmark.py streams`."""
+    """Print the tables of `benchmark.py streams`."""
     if args.only_single:
         show_single(console, args.seed)
         return 0
@@ -193,7 +193,7 @@ def run_streams(args: Streams, console: Console) -> int:
 def _show_measured(
     args: Streams, streams: dict[str, Any], models: dict[str, Any], console: Console
 ) -> None:
-    """Measure models on streams; a table of each figure."""
+    """Measure models on streams; print a table of each figure."""
     found = {
         name: [measure(make(), stream(), args.samples) for make in models.values()]
         for name, stream in streams.items()

@@ -1,4 +1,4 @@
-"""Our default agent on tasks of many kinds, beside a random policy and SB3's agents."""
+"""Our default agent on tasks of many kinds, against a random policy and SB3's agents."""
 
 import json
 from collections.abc import Sequence
@@ -25,42 +25,42 @@ from sb3_zoo import find_zoo_options
 Label = Literal["ours", "random", "PPO", "A2C", "DQN-SAC", "PPO-zoo", "A2C-zoo", "DQN-SAC-zoo"]
 OURS = "ours"
 LABELS: tuple[Label, ...] = get_args(Label)
-# Of the tables where the output is no terminal
+# Width of the tables if the output is not a terminal
 WIDE = 180
 PICTURES = {"suite_steps": "steps", "suite_seconds": "curve_seconds"}
 
 
 @dataclass
 class Suite(Where):
-    """Our default agent, a random policy, and SB3's agents on tasks of many kinds."""
+    """Run our default agent, a random policy, and SB3's agents on tasks of many kinds."""
 
     tasks: tuple[str, ...] = ()
-    """Names, or how they begin, `FrozenLake` say; all if not given."""
+    """Names of tasks, or their beginnings, such as `FrozenLake`; all if not given."""
     agents: tuple[Label, ...] = LABELS
-    """Ours without options; SB3's with their own defaults and, as -zoo, with RL Zoo's settings where
-    there are any. DQN-SAC is DQN for numbered actions, SAC for the others."""
+    """Our agent has no options. SB3's have their own defaults or, as -zoo, RL Zoo's settings if there
+    are any. DQN-SAC is DQN for discrete actions, SAC for continuous ones."""
     seeds: tuple[int, ...] = tuple(range(10))
     """Seeds of each agent on each task. The defaults of ours were chosen on seeds from 100."""
     steps_scale: float = 1.0
-    """Times the steps of each task."""
+    """Factor by which the steps of each task are multiplied."""
     evaluations: int = 10
-    """Evaluations on the way of each run, of `curve_episodes` greedy episodes."""
+    """Evaluations during each run."""
     curve_episodes: int = 10
-    """Greedy episodes of each of these."""
+    """Greedy episodes of each evaluation during a run."""
     eval_episodes: int = 50
     """Greedy episodes at the end."""
     log_dir: Path = Path("logs/suite")
-    """Every run is kept here when it ends, and not made again by the same code with the same options."""
+    """Folder where every run is stored when it ends; the same code and options reuse it."""
     only_kept: bool = False
-    """Make no runs: tables and pictures of all that are kept, by the newest code that has made some."""
+    """Make no runs; show tables and pictures of all stored runs, by the newest code that made some."""
     output: Path | None = None
-    """Folder of the page, its pictures and its numbers; the log folder if not given."""
+    """Folder for the page, its pictures and its numbers; the log folder if not given."""
 
 
 def choose_tasks(names: Sequence[str]) -> tuple[list[Task], list[str]]:
-    """The tasks that were asked for and can be run, and a line for each that lacks a package.
+    """Return the requested tasks that can be run, and a line for each that lacks a package.
 
-    ValueError if a name is none of a task, and no beginning of one.
+    Raises a ValueError for a name with which no task's name begins.
     """
     for name in names:
         if not any(task.name.startswith(name) for task in SUITE):
@@ -77,7 +77,7 @@ def choose_tasks(names: Sequence[str]) -> tuple[list[Task], list[str]]:
 
 
 def make_plan(label: Label, task: Task, args: Suite) -> Plan | None:
-    """What is to be run; None where RL Zoo has nothing for the task."""
+    """Make the plan of runs; None if RL Zoo's settings are requested and there are none."""
     env_id = task.env_id if label == OURS else task.flat_id or task.env_id
     steps = max(1, round(task.steps * args.steps_scale))
     algorithm, options = label.removesuffix(ZOO_SUFFIX), {}
@@ -138,7 +138,7 @@ NOTES = (
 
 
 def seeds_text(fields: Sequence[Field]) -> str:
-    """How many seeds of each agent the page has, over its tasks."""
+    """Describe how many seeds each agent has on a task."""
     told = []
     for label in algorithms_of(fields):
         runs = [len(entry.runs) for field in fields if (entry := field.find(label))]
@@ -148,7 +148,7 @@ def seeds_text(fields: Sequence[Field]) -> str:
 
 
 def make_page(fields: Sequence[Field]) -> str:
-    """The page of the documentation."""
+    """Make the page of the documentation."""
     sources = "; ".join(
         f"{task.name} {round(task.best, 3):g} ({task.source})"
         for field in fields
@@ -174,7 +174,7 @@ def make_page(fields: Sequence[Field]) -> str:
 
 
 def numbers_of(fields: Sequence[Field]) -> list[dict[str, object]]:
-    """Everything that the tables show, a record for each agent on each task."""
+    """All numbers of the tables, as a record for each agent on each task."""
     return [
         {
             "task": field.env_id,
@@ -193,7 +193,7 @@ def numbers_of(fields: Sequence[Field]) -> list[dict[str, object]]:
 
 
 def write_all(fields: Sequence[Field], folder: Path) -> list[Path]:
-    """The page, its pictures, the numbers as JSON, and a line for each run as CSV."""
+    """Write the page, its pictures, the numbers as JSON, and a line for each run as CSV."""
     folder.mkdir(parents=True, exist_ok=True)
     replace_file(folder / "suite.md", make_page(fields))
     replace_file(folder / "suite.json", json.dumps(numbers_of(fields), indent=1) + "\n")
@@ -207,7 +207,7 @@ def write_all(fields: Sequence[Field], folder: Path) -> list[Path]:
 def tell_all(
     fields: list[Field], trouble: list[str], interrupted: bool, args: Suite, console: Console
 ) -> None:
-    """Print the tables, write everything down, and say where."""
+    """Print the tables, write all files, and print their paths."""
     if not console.is_terminal:
         console.width = WIDE
     if fields:
@@ -227,7 +227,7 @@ def tell_all(
 
 
 def run_suite(args: Suite, console: Console) -> int:
-    """The tables of `benchmark.py suite`."""
+    """Print the tables of `benchmark.py suite`; return the exit code."""
     try:
         tasks, skipped = choose_tasks(args.tasks)
     except ValueError as error:

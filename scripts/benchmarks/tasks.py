@@ -1,8 +1,8 @@
-"""The tasks of the benchmarks: how long each may take, and the best return that is known for it.
+"""The tasks of the benchmarks: the steps of a run, and the best return that is known.
 
 `TASKS` are the six of classic control with the steps of the README; `SUITE` has these and others of
-many kinds, with fewer steps. Where Gymnasium's own environment has no end for a policy that goes in
-circles, or hands out what SB3's agents cannot read, a variant is registered under `suite/`.
+many kinds, with fewer steps. If Gymnasium's own environment never ends for a policy that goes in
+circles, or has observations that SB3's agents cannot read, a variant is registered under `suite/`.
 """
 
 from dataclasses import dataclass, replace
@@ -22,30 +22,30 @@ SUITE_STEPS = 50_000
 
 @dataclass(frozen=True)
 class Task:
-    """One task: how long it may take, and which returns count."""
+    """One task: the steps of a run, and the returns to compare with."""
 
     env_id: str
-    """Environment; with compiled dynamics where there are any, equal to Gymnasium's in every number."""
+    """Environment; with compiled dynamics, if any, that give the same numbers as Gymnasium's."""
     steps: int
     """Environment steps of a run."""
     best: float
     """The best return known, or the best possible."""
     source: str
-    """Who has it, or how it was computed."""
+    """Who has reached it, or how it was computed."""
     flat_id: str | None = None
     """The same task for agents that cannot read its observations (SB3's: tuples)."""
     package: str | None = None
     """A package that it needs; the extra of the same name in lower case installs it."""
     reach: float | None = None
-    """Return to be reached in the README's table ..."""
+    """Target return in the README's table."""
     reach_by: Literal["IQM", "every seed"] = "IQM"
-    """... by the interquartile mean over seeds, or by every one of them."""
+    """What must reach the target: the interquartile mean over seeds, or every seed."""
     cells: int = 0
-    """Cells at most in that table."""
+    """Most cells in the README's table."""
 
     @property
     def name(self) -> str:
-        """The id as Gymnasium has it."""
+        """The id without prefixes, as in Gymnasium."""
         return short_name(self.env_id)
 
     @property
@@ -121,12 +121,12 @@ def short_name(env_id: str) -> str:
 
 
 def find_task(env_id: str, tasks: tuple[Task, ...] = TASKS) -> Task | None:
-    """The task of an environment or of its compiled twin, if it is one of the table's."""
+    """The task of an environment or of its compiled twin; None if it is not among `tasks`."""
     return next((task for task in tasks if task.name == short_name(env_id)), None)
 
 
 def find_threshold(env_id: str) -> float:
-    """The return that counts as solved: Gymnasium's, else the one to be reached, else infinity."""
+    """The return that counts as solved: Gymnasium's threshold, else the task's target, else infinity."""
     threshold = find_env_spec(env_id).reward_threshold
     if threshold is not None:
         return threshold
@@ -138,7 +138,7 @@ def find_threshold(env_id: str) -> float:
 
 
 def make_flat(env_id: str, **options: Any) -> gym.Env:
-    """An environment with observations flattened into one vector; of MiniGrid's the view alone."""
+    """Make an environment with observations flattened into one vector (MiniGrid's: the view only)."""
     if not env_id.startswith("MiniGrid"):
         return FlattenObservation(gym.make(env_id, **options))
     from minigrid.wrappers import ImgObsWrapper  # which also registers its environments
@@ -147,20 +147,20 @@ def make_flat(env_id: str, **options: Any) -> gym.Env:
 
 
 def make_pictured(env_id: str, **options: Any) -> gym.Env:
-    """An environment of MiniGrid that is seen from above, as an image of 8 by 8 pixels a field."""
+    """Make an environment of MiniGrid that is seen from above, as an image of 8 by 8 pixels a field."""
     from minigrid.wrappers import ImgObsWrapper, RGBImgObsWrapper
 
     return ImgObsWrapper(RGBImgObsWrapper(gym.make(env_id, **options)))
 
 
 def register_variants() -> None:
-    """Register what the suite has beside Gymnasium's environments, if it is not.
+    """Register the suite's variants of environments, unless they are registered.
 
-    Those who train in other processes call it there: this module may travel without being imported.
+    Call it in every process that trains: functions of this module may be sent there without an import.
     """
     assert oda_rl.envs  # registers the compiled ones
     variants: dict[str, tuple[Any, int | None, dict[str, Any]]] = {
-        # Gymnasium's has no end
+        # Gymnasium's has no time limit
         "suite/CliffWalking-v1": (gym.spec("CliffWalking-v1").entry_point, 200, {}),
         "suite/BlackjackFlat-v1": (make_flat, None, {"env_id": "Blackjack-v1"}),
         f"suite/DeepSeaStochastic{_WINDY}-v0": (
@@ -175,7 +175,7 @@ def register_variants() -> None:
     pictured = "MiniGrid-Empty-8x8"
     variants[f"suite/{pictured}-Pictured-v0"] = (make_pictured, None, {"env_id": f"{pictured}-v0"})
     for env_id, (entry_point, limit, options) in variants.items():
-        if env_id not in gym.registry:  # its own, not a copy that has travelled
+        if env_id not in gym.registry:  # the registry of this process, not a copy
             gym.register(env_id, entry_point, max_episode_steps=limit, kwargs=options)
 
 

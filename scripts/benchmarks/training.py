@@ -1,4 +1,4 @@
-"""One training run, looked at and timed in the same way whatever the algorithm."""
+"""One training run, evaluated and timed in the same way for all algorithms."""
 
 import tempfile
 import time
@@ -22,18 +22,18 @@ from oda_rl.agents.sb3.evaluation import make_evaluation_envs
 from oda_rl.envs import find_dynamics
 
 EVALUATION_SEED = 1_000_000
-# Enough that a codebook grows and all compiled code is called.
+# Steps in which a codebook grows and all compiled code is called.
 WARM_UP_STEPS = 20_000
 Run = dict[str, Any]
-# The run, the model by the suffix of each file, and the traceback if it failed. Nothing but plain types:
-# they come back from processes that need not have this module.
+# The run, the model's files by suffix, and the traceback if the run failed. All are plain types, as they
+# are returned by processes that need not have this module.
 Trained = tuple[Run | None, dict[str, bytes], str]
 
 
 class Evaluation:
-    """Greedy episodes by SB3's `evaluate_policy`: one in each of several environments, in step.
+    """Greedy episodes by SB3's `evaluate_policy`: one in each of several environments, in parallel.
 
-    Every evaluation begins its episodes in the same states, told by the seed.
+    Every evaluation begins its episodes in the same states, which the seed determines.
     """
 
     def __init__(self, env_id: str, episodes: int, seed: int) -> None:
@@ -49,7 +49,7 @@ class Evaluation:
                 self._normalized = VecNormalize(envs, training=False, norm_reward=False)
             sync_envs_normalization(model.get_env(), self._normalized)  # type: ignore[arg-type]
             envs = self._normalized
-        # The seeds are used up by this reset; that of evaluate_policy draws the states that follow.
+        # This reset uses the seeds; the reset in evaluate_policy draws the states that follow.
         self.envs.seed(self.seed)
         self.envs.reset()
         returns, _ = evaluate_policy(model, envs, self.envs.num_envs, return_episode_rewards=True)
@@ -61,11 +61,11 @@ class Evaluation:
 
 
 class CurveCallback(BaseCallback):
-    """Evaluates every `eval_freq` steps; the time that this takes is not counted.
+    """Evaluates every `eval_freq` steps, without counting the time that this takes.
 
-    Training ends with a mean return of `goal` (`solved`). `steps` and `seconds` (of the processor:
-    others that run do not count) of training before each evaluation, and the `returns` of all its
-    episodes.
+    Training ends when a mean return reaches `goal`; then `solved` is true. For each evaluation there are
+    the `steps` and `seconds` of training before it, and the `returns` of its episodes. Seconds are
+    processor time, which other programs do not affect.
     """
 
     def __init__(self, evaluation: Evaluation, eval_freq: int, goal: float = np.inf) -> None:
@@ -97,7 +97,7 @@ class CurveCallback(BaseCallback):
 
 
 def count_numbers(model: Any) -> int:
-    """Numbers stored: for SB3 the parameters of the policy, the target network left out."""
+    """Count the stored numbers: for SB3 policy parameters (no target network) and observation scales."""
     if hasattr(model, "n_parameters"):
         return int(model.n_parameters)
     policy = model.policy
@@ -129,7 +129,7 @@ def time_decision(model: BaseAlgorithm, env_id: str, number: int = 50) -> float:
 
 
 def read_model_files(model: BaseAlgorithm) -> dict[str, bytes]:
-    """What has to be stored to use the agent again, by the suffix of each file."""
+    """Return the contents of the files that are needed to use the agent again, by suffix."""
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "model"
         model.save(path)
@@ -143,7 +143,7 @@ _warm: set[tuple[Any, ...]] = set()
 
 
 def warm_up(plan: Plan) -> None:
-    """Have the compiled code of our agents ready, once in a process: not on the clock of a run."""
+    """Compile the code of our agents once in a process, so that no run's time includes it."""
     if plan.algorithm in SB3 or plan.algorithm == RANDOM:
         return
     with gym.make(plan.env_id) as env:
@@ -159,11 +159,11 @@ def warm_up(plan: Plan) -> None:
 
 
 def train(plan: Plan, seed: int) -> Trained:
-    """Train with one seed; returns what there is to know of the last greedy policy.
+    """Train with one seed; return the results of the last greedy policy, and its files.
 
     The run has `seed`; `mean` and `sd` of the `returns` of the greedy episodes at the end; `cells` and
     `numbers`; `seconds`, without evaluations; `steps`, `curve` (means), `curve_seconds` and
-    `curve_returns` of the evaluations on the way; `file_bytes`, and `decision` in microseconds.
+    `curve_returns` of the evaluations during training; `file_bytes`, and `decision` in microseconds.
     """
     torch.set_num_threads(1)
     register_variants()
@@ -200,7 +200,7 @@ def train(plan: Plan, seed: int) -> Trained:
 
 
 def try_to_train(plan: Plan, seed: int) -> Trained:
-    """`train`; what goes wrong in one run is told, and stops no other."""
+    """Call `train`; return the traceback of an error, so that it does not stop other runs."""
     try:
         return train(plan, seed)
     except Exception:

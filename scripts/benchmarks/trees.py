@@ -26,14 +26,14 @@ Problem = tuple[Array, NDArray[np.int64], Array, NDArray[np.int64]]
 
 N_TRAINING = 480
 FLAT, DEFAULT, TREE = "flat, K = 100", "flat, as it is", "tree"
-# Chosen on the problems of seeds 100 to 119.
+# Options of the layers, chosen on the problems of seeds 100 to 119.
 LAYERS = ({"max_codevectors": 10}, {"max_codevectors": 4})
 CODEVECTOR_SHARE, TIME_SHARE = 0.25, 0.1
 MOST_TIMES_100, LEAST_TIMES_FLAT = 20.0, 10.0
 N_COMPONENTS, N_FEATURES = 50, 4
 MOST_RISE = 2.0
 N_LAYERS, N_BATCH, CHUNK = 3, 480, 20
-# A stream's errors are those of its first samples; its cells have few children, and so split often.
+# Errors of a stream are those on its first samples; cells have few children, so that they split often.
 N_LOOKED_AT, MAX_CHILDREN = 1000, 4
 TEMPLATES: dict[str, Callable[[], Any]] = {
     "classification": ODAClassifier,
@@ -50,33 +50,34 @@ class Trees:
     seeds: tuple[Count, ...] = tuple(range(10))
     """Seeds of the mixtures of Gaussians, and of the models."""
     repeats: Positive = 40
-    """Fits of each model on each of them; the fastest counts."""
+    """Fits of each model on each mixture; the fastest counts."""
     leaves: Positive = 10_000
     """Leaves of the larger tree whose predictions are timed."""
     gaussians: bool = True
-    """The table on the papers' mixture of Gaussians."""
+    """Print the table on the papers' mixture of Gaussians."""
     demo: bool = True
-    """The table on the authors' demo."""
+    """Print the table on the authors' demo."""
     prediction: bool = True
-    """The table on the time of predictions."""
+    """Print the table on the time of predictions."""
     resolutions: bool = True
-    """The table on digits at several resolutions; scattering takes minutes."""
+    """Print the table on digits at several resolutions; scattering takes minutes."""
     datasets: tuple[str, ...] = ("digits", "translated")
-    """Data sets of that table."""
+    """Data sets of the table on resolutions."""
     cases: tuple[str, ...] = ("",)
-    """Rows of that table: those whose names begin with one of these."""
+    """Beginnings of the names of its rows; by default all rows."""
     resolution_seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
-    """Seeds of its divisions of the data, and of the models."""
+    """Seeds of its divisions into training and test data, and of its models."""
     splits: bool = True
-    """The table on errors when cells split."""
+    """Print the table on errors when cells split."""
     stream: int = 12_000
-    """Samples of each stream in that table."""
+    """Samples of each stream in the table on splits."""
 
 
 class Splits:
-    """The largest rises of errors in the histories of trees, and on all training data.
+    """The largest rises of the error when cells split: in their cell, and on all training data.
 
-    Errors are in per cent: of the samples of a classifier, of the variance for the others.
+    For streams, the first `N_LOOKED_AT` samples replace all data. Errors are in per cent: of the samples
+    for a classifier, of the variance for the others.
     """
 
     def __init__(self) -> None:
@@ -85,7 +86,7 @@ class Splits:
         self.of_all: dict[str, float] = {}
 
     def note(self, what: str, model: MultiResolutionODA) -> None:
-        """Take the splits of a fitted tree in: the errors of a cell against those of its children."""
+        """Add the splits of a fitted tree: the error of each cell before its split and after it."""
         root = model.tree_.layers[0]
         whole = float(root.mass[0] if is_classifier(model) else root.loss[0])
         rises = [100.0 * (point.loss - point.loss_before) / whole for point in model.history_]
@@ -93,7 +94,7 @@ class Splits:
         self.of_cells[what] = max([self.of_cells.get(what, -np.inf), *rises])
 
     def compare(self, what: str, before: float, after: float) -> None:
-        """Take in the error on all training data before and after some splits."""
+        """Add the errors on all training data before and after some splits."""
         self.of_all[what] = max(self.of_all.get(what, -np.inf), after - before)
 
 
@@ -115,12 +116,12 @@ def problem(seed: int) -> Problem:
 
 
 def template(seed: int, **options: Any) -> ODAClassifier:
-    """The classifier of the papers: distances as they are, the nearest codevector tells the class."""
+    """The classifier of the papers: unscaled features, and the class of the nearest codevector."""
     return ODAClassifier(rule="nearest", scale=None, validation=None, random_state=seed, **options)
 
 
 def makers(seed: int) -> dict[str, Callable[[], Any]]:
-    """Fresh models."""
+    """Functions that make new models, by name."""
     return {
         FLAT: lambda: template(seed, max_codevectors=100),
         DEFAULT: lambda: ODAClassifier(random_state=seed),
@@ -131,12 +132,12 @@ def makers(seed: int) -> dict[str, Callable[[], Any]]:
 
 
 def least_seconds(function: Callable[[], object], repeats: int) -> float:
-    """Least processor time of a call, in seconds: other programs that run do not count."""
+    """Least processor time of a call in seconds, which other programs do not affect."""
     return min(repeated_seconds(function, repeats=repeats, clock=time.thread_time))
 
 
 def fitted(make: Callable[[], Any], data: Problem, repeats: int) -> tuple[Any, Fitted]:
-    """A model, and what it cost and does."""
+    """Fit a model; return it with its size, time and errors."""
     model = make().fit(data[0], data[1])
     seconds = least_seconds(lambda: make().fit(data[0], data[1]), repeats)
     is_tree = isinstance(model, MultiResolutionODA)
@@ -151,7 +152,7 @@ def fitted(make: Callable[[], Any], data: Problem, repeats: int) -> tuple[Any, F
 
 
 def show_gaussians(args: Trees, console: Console, splits: Splits) -> None:
-    """The tree against flat classifiers on the papers' problem: medians over the seeds."""
+    """Print the tree against flat classifiers on the papers' problem: medians over the seeds."""
     found: dict[str, list[Fitted]] = {}
     for seed in args.seeds:
         data = problem(seed)
@@ -176,7 +177,7 @@ def show_gaussians(args: Trees, console: Console, splits: Splits) -> None:
 
 
 def told(found: dict[str, list[Fitted]], middle: dict[str, Fitted]) -> str:
-    """What of the targets is reached, by the medians and in how many seeds."""
+    """Describe which targets are reached, by the medians and in how many seeds."""
     flat, tree = np.array(found[FLAT]), np.array(found[TREE])
     errors = ("training error", "test error")
     lines = ["ms: processor time of a fit. The tree against the flat classifier with K = 100:"]
@@ -204,7 +205,7 @@ def cloud(n: int, seed: int) -> Array:
 
 
 def tree_of(leaves: int) -> MultiResolutionODA:
-    """A clusterer with about so many leaves, ten to a cell."""
+    """Fit a clusterer with about `leaves` leaves, at most ten children to a cell."""
     depth = max(1, round(np.log10(leaves)))
     model = MultiResolutionODA(
         ODAPartition(), layers=depth + 1, max_children=10, max_leaves=leaves, random_state=0
@@ -213,11 +214,11 @@ def tree_of(leaves: int) -> MultiResolutionODA:
 
 
 def show_prediction(args: Trees, console: Console) -> None:
-    """Microseconds of predictions over leaves, and of flat codebooks of the same codevectors."""
+    """Print the time of predictions of two trees, and of flat codebooks of the same codevectors."""
     test = cloud(20_000, 1)
     models = {leaves: tree_of(leaves) for leaves in (100, args.leaves)}
     large = models[args.leaves]
-    # what predicts, samples at once, samples one at a time
+    # name, layers, prediction function, samples at once, samples one at a time
     cases = [
         (f"{model.n_codevectors_:,} leaves", str(model.n_layers_), model.predict, 20_000, 200)
         for model in models.values()
@@ -249,7 +250,7 @@ def one_by_one(predict: Callable[[Array], Any], samples: Array) -> None:
 
 
 def flat_searches(codevectors: Array) -> dict[str, Callable[[Array], Any]]:
-    """The nearest of all codevectors: by a flat estimator, and by scikit-learn's fastest search."""
+    """Searches for the nearest codevector: of a flat estimator, and scikit-learn's fastest one."""
     flat = ODAPartition(2, random_state=0).fit(codevectors[:100])
     flat.codevectors_ = codevectors
     return {
@@ -277,7 +278,7 @@ def problem_of(kind: str, n: int, seed: int) -> tuple[Array, NDArray[Any]]:
 
 
 def grow_at_once(what: str, model: MultiResolutionODA, data: tuple[Array, Any], splits: Splits) -> None:
-    """Fit with one layer, two, and so on, which are the same tree layer by layer."""
+    """Fit with one layer, two, and so on, which gives the same tree layer by layer."""
     errors = []
     for layers in range(1, N_LAYERS + 1):
         model = clone(model).set_params(layers=layers).fit(*data)
@@ -290,7 +291,7 @@ def grow_at_once(what: str, model: MultiResolutionODA, data: tuple[Array, Any], 
 def grow_by_stream(
     what: str, model: MultiResolutionODA, data: tuple[Array, Any], splits: Splits
 ) -> None:
-    """Learn chunk by chunk; wherever cells were split, compare the errors on all data."""
+    """Learn chunk by chunk; if cells were split, compare the errors on the first samples."""
     samples, targets = data
     first = samples[:N_LOOKED_AT], targets[:N_LOOKED_AT]
     model, n_splits, seen = clone(model), 0, np.inf
@@ -305,7 +306,7 @@ def grow_by_stream(
 
 
 def show_splits(seeds: Sequence[int], n_stream: int, console: Console, splits: Splits) -> None:
-    """Grow trees of all kinds, at once and by a stream, and tell of these and all trees before them."""
+    """Grow trees of all kinds, at once and by a stream; print the rises, also of earlier trees."""
     for seed in track(seeds, "Trees of all kinds", console=console, transient=True):
         for kind, template in TEMPLATES.items():
             model = MultiResolutionODA(template(), layers=N_LAYERS, random_state=seed)
@@ -328,7 +329,7 @@ def show_splits(seeds: Sequence[int], n_stream: int, console: Console, splits: S
 
 
 def run_trees(args: Trees, console: Console) -> None:
-    """The tables of `benchmark.py trees`."""
+    """Print the tables of `benchmark.py trees`."""
     splits = Splits()
     with threadpool_limits(1):
         if args.gaussians:

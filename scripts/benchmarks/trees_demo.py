@@ -10,12 +10,12 @@ from oda_rl._types import Array, Labels
 # Means and variances of its five Gaussians, 120 samples each, and their classes.
 MEANS = np.array([[1.6, 3.4], [5.2, 4.0], [2.6, 1.6], [4.4, 2.6], [3.4, 5.0]])
 VARIANCES, CLASSES, N_EACH, N_TRAINING = (0.20, 0.15, 0.10, 0.20, 0.15), (0, 0, 0, 1, 1), 120, 480
-# Children of a cell in each layer; errors in per cent that theirs has, and its codevectors.
+# Children of a cell in each layer; errors in per cent and codevectors of the authors' tree.
 CHILDREN, TRAINING_ERROR, TEST_ERROR, MOST_LEAVES = (5, 5, 10), 0.6, 0.8, 22
 
 
 def demo_problem() -> tuple[Array, Labels]:
-    """The samples in the unit square, and their classes, in the order of the demo."""
+    """Return samples in the unit square and their classes, in the order of the demo."""
     rng = np.random.RandomState(0)
     pairs = zip(MEANS, VARIANCES, strict=True)
     parts = [rng.multivariate_normal(mean, v * np.eye(2), N_EACH) for mean, v in pairs]
@@ -27,7 +27,7 @@ def demo_problem() -> tuple[Array, Labels]:
 
 
 def show_demo(console: Console, seeds: tuple[int, ...]) -> None:
-    """Errors and leaves, with every leaf that lowers the training error, and with pruning."""
+    """Print errors and leaves of trees with all leaves that lower the training error, and pruned."""
     samples, labels = demo_problem()
     layers = [{"max_codevectors": k} for k in CHILDREN]
     rows = []
@@ -41,7 +41,7 @@ def show_demo(console: Console, seeds: tuple[int, ...]) -> None:
             errors = [100.0 * (1.0 - tree.score(samples[half], labels[half])) for half in halves]
             found.append([tree.n_codevectors_, *errors])
         leaves, training, test = np.median(found, axis=0)
-        least = (TRAINING_ERROR + 0.05, TEST_ERROR + 0.05)  # as many digits as are told of theirs
+        least = (TRAINING_ERROR + 0.05, TEST_ERROR + 0.05)  # theirs are given with one decimal
         reached = leaves <= MOST_LEAVES and training < least[0] and test < least[1]
         rows.append([name, f"{leaves:g}", f"{training:.2f}", f"{test:.2f}", yes(reached)])
     rows.append(["theirs", f"{MOST_LEAVES}", f"{TRAINING_ERROR}", f"{TEST_ERROR}", ""])

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 TEST_SIZE = 0.2
 SHAPES = {"digits": (8, 8), "translated": (12, 12)}
 PIXELS = "pixels"
-# Settings of the flat classifier on pixels; the best of them, told by the test samples, counts.
+# Settings of the flat classifier on pixels; the one that is best on the test samples counts.
 FLAT: tuple[dict[str, Any], ...] = (
     {"scale": None, "validation": None},
     {"scale": None, "validation": None, "rule": "nearest"},
@@ -34,7 +34,7 @@ FLAT: tuple[dict[str, Any], ...] = (
 
 
 class Case(NamedTuple):
-    """A tree: what it is called, the scale of its template, children by layer, and resolutions."""
+    """A tree: its name, the scale of its template, children by layer, and resolutions."""
 
     name: str
     scale: str | None
@@ -42,7 +42,7 @@ class Case(NamedTuple):
     resolutions: list[Any] | None
 
     def model(self, seed: int) -> MultiResolutionODA:
-        """A fresh one."""
+        """Make a new tree."""
         layers = [{"max_codevectors": k} for k in self.children]
         return MultiResolutionODA(
             ODAClassifier(scale=self.scale),
@@ -53,7 +53,7 @@ class Case(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One tree on one division of the data, and the flat classifiers with as many codevectors."""
+    """Results of a tree on one division of the data, and of flat classifiers of as many codevectors."""
 
     leaves: int
     layers: int
@@ -63,7 +63,7 @@ class Row(NamedTuple):
 
 
 def cases(shape: tuple[int, int]) -> list[Case]:
-    """The trees; chosen on divisions of seeds from 100."""
+    """Return the trees, which were chosen on divisions of the data with seeds from 100."""
     scattering = partial(scattering_pyramid, shape)
     log = partial(scattering, discriminant=True, compression="log")
     return [
@@ -77,7 +77,7 @@ def cases(shape: tuple[int, int]) -> list[Case]:
 
 
 def load(name: str) -> tuple[Array, Labels]:
-    """Digits as they are, or each somewhere in a larger image."""
+    """Load the digits, or digits that are each translated in a larger image."""
     if name == "digits":
         return load_digits(return_X_y=True)
     return make_translated_digits(SHAPES[name])
@@ -100,7 +100,7 @@ def measure(case: Case, samples: Array, labels: Labels, seed: int, splits: "Spli
 
 
 def add_row(table: Table, data: str, name: str, rows: Sequence[Row]) -> tuple[float, float]:
-    """Show the means of a tree; returns its accuracy, and that of the best flat classifier."""
+    """Add the means of a tree; return its accuracy, and that of the best flat classifier."""
     accuracy = float(np.mean([row.accuracy for row in rows]))
     flat = float(np.mean([row.flat for row in rows], axis=0).max())
     leaves, layers = (np.mean([getattr(row, name) for row in rows]) for name in ("leaves", "layers"))
@@ -118,7 +118,7 @@ def show_resolutions(
     console: Console,
     splits: "Splits",
 ) -> None:
-    """Accuracies of trees, by resolutions, beside those of flat classifiers on pixels at equal K."""
+    """Print accuracies of trees by resolutions, against flat classifiers on pixels at equal K."""
     table = make_table(
         f"Accuracy on a fifth left out, %, means over seeds {tuple(seeds)}",
         *("data", "resolutions", "leaves", "layers", "fit s", "tree", "flat, pixels, same K"),
@@ -148,7 +148,7 @@ def show_resolutions(
 
 
 def told(name: str, best: dict[str, float], beaten: list[str]) -> str:
-    """What is reached on one data set."""
+    """Describe what is reached on one data set."""
     several = f"yes ({'; '.join(beaten)})" if beaten else "no"
     top = max(best, key=lambda case: best[case])
     better = "no" if top == PIXELS else f"yes ({top})" if PIXELS in best else f"? ({top})"

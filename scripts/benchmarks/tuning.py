@@ -1,8 +1,7 @@
 """Trials of hyperparameters, rung by rung: one process has the study, others train.
 
-A rung is a part of a training, of several seeds; between two of them Optuna may prune the trial. What
-travels are models as bytes, so that a rung can be made by any process, or machine, and whoever is lost
-in the middle of one loses that rung alone.
+A rung is a part of the training of several seeds. Between two rungs Optuna may prune the trial. Models
+are sent as bytes, so that any process or machine can train a rung, and a lost worker costs one rung.
 """
 
 import io
@@ -35,7 +34,7 @@ from common.workers import Workers
 
 OWNER = "process"
 DONE = (TrialState.COMPLETE, TrialState.PRUNED)
-# Times that a storage is opened before its error is believed
+# Attempts to open a storage before its error is raised
 OPENINGS = 10
 Models = list[bytes]
 
@@ -55,8 +54,8 @@ class Task:
 def train_rung(task: Task, options: dict[str, Any], rung: int, models: Models) -> tuple[float, Models]:
     """Train all seeds up to the end of a rung, counted from 1, and evaluate them.
 
-    The models are those of the rung before, none for the first. A seed that diverges has minus infinity.
-    Returns the mean return over seeds, and the models.
+    `models` are those of the previous rung, empty for the first. A seed that diverges has a return of
+    minus infinity. Returns the mean return over seeds, and the models.
     """
     made = [
         _train(task, options, rung, seed, models[i] if models else None)
@@ -97,12 +96,12 @@ def _train(
 
 
 def find_done(study: Study) -> list[FrozenTrial]:
-    """The trials that have come to an end."""
+    """The trials that are complete or pruned."""
     return study.get_trials(deepcopy=False, states=DONE)
 
 
 def take_back(study: Study) -> int:
-    """Put trials in line again whose process, on this machine, is no more; returns how many."""
+    """Enqueue again the trials whose process on this machine has ended; return how many."""
     lost = 0
     for trial in study.get_trials(states=(TrialState.RUNNING,)):
         host, _, pid = trial.user_attrs.get(OWNER, "").rpartition(":")
@@ -115,7 +114,7 @@ def take_back(study: Study) -> int:
 
 
 def search(study: Study, task: Task, n_trials: int, workers: Workers) -> Iterator[FrozenTrial]:
-    """Make trials until the study has so many, one for each of the workers; yields each as it ends."""
+    """Run trials, one on each worker, until the study has `n_trials`; yield each as it ends."""
     running: dict[Future, tuple[Trial, dict[str, Any], int]] = {}
 
     def go_on(trial: Trial, options: dict[str, Any], rung: int, models: Models) -> None:
@@ -144,9 +143,9 @@ def search(study: Study, task: Task, n_trials: int, workers: Workers) -> Iterato
 
 
 def open_storage(url: str) -> BaseStorage:
-    """The storage of a study; the folder of a file of SQLite is made.
+    """Open the storage of a study, and make the folder of an SQLite file.
 
-    Of commands that begin at once on a new storage one makes its tables; the others try again.
+    If commands begin on a new storage at the same time, one makes its tables, and the others try again.
     """
     if url.startswith("sqlite:///"):
         Path(url.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
@@ -158,7 +157,7 @@ def open_storage(url: str) -> BaseStorage:
 
 
 def importances(study: Study) -> dict[str, float]:
-    """How much each hyperparameter matters; empty with too few trials to tell."""
+    """Importance of each hyperparameter; empty if there are too few trials to estimate it."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         try:
