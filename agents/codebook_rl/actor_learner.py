@@ -9,7 +9,6 @@ from oda_rl._validation import LARGEST
 from oda_rl.agents import beta_policy, bounds
 from oda_rl.agents.codebook_rl import actor_step
 from oda_rl.agents.codebook_rl import state as names
-from oda_rl.agents.codebook_rl.codebook_update import replay
 from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
 from oda_rl.agents.codebook_rl.renewal import Known, carry_over, remember
 from oda_rl.agents.codebook_rl.rules import actor_critic
@@ -259,7 +258,7 @@ class ActorCriticLearner(TwoTimescaleLearner):
     def _renew(self) -> None:
         """Estimate the scale again; if it has changed, grow the codebook again in the new units.
 
-        Nothing is done while the actor is lost in an environment (`blank_episodes`): what it visits then
+        Nothing is done while the actor is lost in an environment (`actor_step`): what it visits then
         does not show what a policy needs.
         """
         assert self._storage is not None
@@ -303,7 +302,7 @@ class ActorCriticLearner(TwoTimescaleLearner):
         points = np.ascontiguousarray(points)
         while counters[names.PHASE] == names.GROWING:
             order = order if len(order) else self.rng.permutation(len(points))
-            order = order[replay(self._table.learning, points, order) :]
+            order = order[actor_step.replay(self._table.learning, points, order) :]
             if counters[names.LEVEL_DONE]:
                 self._finish_level()
 

@@ -10,10 +10,9 @@ from oda_rl._schema import Schema
 from oda_rl._types import Array
 from oda_rl._validation import LARGEST
 from oda_rl.agents.actions import ActionCodec
+from oda_rl.agents.codebook_rl import joint_step, step
 from oda_rl.agents.codebook_rl import state as names
-from oda_rl.agents.codebook_rl import step as kernels
-from oda_rl.agents.codebook_rl import table_step
-from oda_rl.agents.codebook_rl.acting import ActingLearner
+from oda_rl.agents.codebook_rl.acting import ActingLearner, TDErrorMonitor
 from oda_rl.agents.codebook_rl.arrays import (
     Sizes,
     Table,
@@ -27,14 +26,13 @@ from oda_rl.agents.codebook_rl.branches import BranchStorage, BranchTree
 from oda_rl.agents.codebook_rl.rules import q_lambda, table_q
 from oda_rl.agents.codebook_rl.schema import codebook_schema
 from oda_rl.agents.codebook_rl.slow_timescale import SlowTimescale
-from oda_rl.agents.codebook_rl.td_error_monitor import TDErrorMonitor
 from oda_rl.agents.compiled_rollout import BEGIN, PAUSED, RECALL, STEP, ObserveFunction, Rollout, run
 from oda_rl.agents.config import CodebookConfig, TwoTimescaleConfig
 from oda_rl.agents.observation_scale import ObservationScale
 
-OBSERVE_NUMBERED = ObserveFunction(kernels.observe_numbered)
-OBSERVE_JOINT = ObserveFunction(kernels.observe_joint)
-OBSERVE_TABLE = ObserveFunction(table_step.observe_table)
+OBSERVE_NUMBERED = ObserveFunction(step.observe_numbered)
+OBSERVE_JOINT = ObserveFunction(joint_step.observe_joint)
+OBSERVE_TABLE = ObserveFunction(table_q.observe_table)
 NO_COUNTS = np.empty(0, dtype=np.int64)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl.agents.codebook_rl.association import REACH, value_temperature
-from oda_rl.agents.codebook_rl.behaviour import NEAR
+from oda_rl.agents.codebook_rl.joint_step import NEAR
 from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
 from oda_rl.agents.distill.learner import ProgramLearner
 from oda_rl.agents.linear_q.config import SOMConfig, UniformGridConfig

@@ -29,7 +29,7 @@ last state, is at most half of delta: the traces of similar states can add up to
 The preferences of an almost deterministic actor decay a little (`rules.forgetting`).
 
 With continuous actions there are two preferences for each coordinate, the parameters of the distribution
-of `oda_rl.agents.beta_policy`. Preferences do not decay, and gamma rises (`rules.horizon`); the rest is
+of `oda_rl.agents.beta_policy`. Preferences do not decay, and gamma rises (`rules.traces`); the rest is
 unchanged. The part that all rewards have in common carries no information, but its discounted sum would
 grow with gamma. So this part of the values always uses the initial gamma.
 
@@ -48,10 +48,10 @@ from oda_rl.agents import bounds
 from oda_rl.agents.action_choice import index_of_largest
 from oda_rl.agents.codebook_rl.association import (
     average_rows,
+    value_of_rows,
     value_temperature,
 )
 from oda_rl.agents.codebook_rl.rules.forgetting import forget_preferences
-from oda_rl.agents.codebook_rl.rules.horizon import MEAN_RATE, find_discount, note_explained
 from oda_rl.agents.codebook_rl.rules.q_lambda import (
     FIGURE_RATE,
     MONITORED_EVERY,
@@ -61,10 +61,13 @@ from oda_rl.agents.codebook_rl.rules.q_lambda import (
     note_errors,
 )
 from oda_rl.agents.codebook_rl.rules.traces import (
-    enliven,
+    MEAN_RATE,
+    find_discount,
     first_trace,
     let_decay,
+    mark_alive,
     move_along,
+    note_explained,
     pay,
 )
 from oda_rl.agents.codebook_rl.state import (
@@ -232,10 +235,7 @@ def trace_branch(state, env, k, size):
                 z, location, scratch.step, width, factor, per_slope, linear, traces, a * n_basis
             )
     average_rows(share, own, traces, critic, critic + n_basis, width, scratch.parts)
-    along = scratch.parts[critic]
-    for j in range(n_basis - 1):
-        along += scratch.parts[critic + 1 + j] * z[j]
-    return along
+    return value_of_rows(scratch.parts, critic, n_basis, z)
 
 
 @inline_kernel
@@ -272,7 +272,7 @@ def learn(state, env, reward, next_value):
     along = 0.0
     for k in range(memory.n_found[env]):
         if only < 0 or k * width <= only < (k + 1) * width:
-            enliven(env, memory.found[env, k], ledger)
+            mark_alive(env, memory.found[env, k], ledger)
             along += trace_branch(state, env, k, size)
     along *= memory.trace_scale[env]
     if along > LARGEST_STEP:

@@ -20,13 +20,13 @@ import numpy as np
 
 from oda_rl._jit import inline_kernel, vector_kernel
 from oda_rl.agents.bounds import LARGEST_ERROR
-from oda_rl.agents.codebook_rl.association import average_rows, value_temperature
-from oda_rl.agents.codebook_rl.rules.horizon import find_discount
+from oda_rl.agents.codebook_rl.association import average_rows, value_of_rows, value_temperature
 from oda_rl.agents.codebook_rl.rules.traces import (
     catch_up,
-    enliven,
+    find_discount,
     first_trace,
     let_decay,
+    mark_alive,
     move_along,
 )
 from oda_rl.agents.codebook_rl.state import (
@@ -226,10 +226,7 @@ def find_value(state, env, base):
             average_rows(
                 share, own, branches.payload[branch], base, base + n_basis, width, scratch.parts
             )
-            part = scratch.parts[base]
-            for j in range(n_basis - 1):
-                part += scratch.parts[base + 1 + j] * z[j]
-            value += part
+            value += value_of_rows(scratch.parts, base, n_basis, z)
     return value
 
 
@@ -268,7 +265,7 @@ def learn(state, env, reward, best_next):
         traces = block[first : first + n_rows]
         own = only - k * width if only >= 0 else -1
         if only < 0 or 0 <= own < width:
-            enliven(env, branch, ledger)
+            mark_alive(env, branch, ledger)
             share = memory.share[env][k * width : (k + 1) * width]
             visits, rate = block[n_rows + taken], block[n_rows + n_actions + taken]
             count_visit(visits, rate, share, own, width, by_cell, settings, figures)
