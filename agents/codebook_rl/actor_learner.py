@@ -10,8 +10,8 @@ from oda_rl.agents import beta_policy, bounds
 from oda_rl.agents.codebook_rl import actor_step
 from oda_rl.agents.codebook_rl import state as names
 from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
-from oda_rl.agents.codebook_rl.renewal import Known, carry_over, remember
 from oda_rl.agents.codebook_rl.rules import actor_critic
+from oda_rl.agents.codebook_rl.slow_timescale import FormerCells, carry_over, mix_periods
 from oda_rl.agents.compiled_rollout import ObserveFunction
 from oda_rl.agents.config import TwoTimescaleACConfig
 from oda_rl.agents.observation_scale import BlendedScale, ObservationScale
@@ -54,7 +54,7 @@ class ActorCriticLearner(TwoTimescaleLearner):
     rule: ClassVar[Any] = actor_critic
     table_rule: ClassVar[Any] = actor_critic
     scale_class: ClassVar[type[ObservationScale]] = BlendedScale
-    _known: Known | None = None  # the previous codebook, while a new one grows
+    _former: FormerCells | None = None  # the previous codebook, while a new one grows
     _remembered: NDArray[np.float64] = np.empty((0, 0))
 
     def probabilities(self, observations: NDArray[Any]) -> NDArray[np.float64]:
@@ -238,12 +238,12 @@ class ActorCriticLearner(TwoTimescaleLearner):
         self._follow_extensions()
 
     def _start_learning(self) -> None:
-        if self._known is None:
+        if self._former is None:
             figures, told = self.numbers.figures, self.numbers.counters[names.TOLD] > 0
             figures[[names.BLANK_SHARE, names.TOLD_RETURN]] = float(not told), np.inf
             super()._start_learning()
             return
-        carry_over(self._known, self.slow.codebook, self.scale.centre, self.scale.scale, self.sizes)
+        carry_over(self._former, self.slow.codebook, self.scale.centre, self.scale.scale, self.sizes)
         self.numbers.counters[names.PHASE] = names.LEARNING
         self.slow.go_on()
 
@@ -272,14 +272,14 @@ class ActorCriticLearner(TwoTimescaleLearner):
         remembered = np.repeat(self._remembered, REMEMBERED, axis=0)
         if len(remembered):
             era = (int(numbers.counters[names.LEARNING_STEPS]) // len(self._visited) + 1).bit_length()
-            remember(self._remembered, visited, era, self.rng)
+            mix_periods(self._remembered, visited, era, self.rng)
         if not scale.follow(visited, remembered):
             return
         self._storage.unload(book)
         cells = book.codevectors * width + centre
         temperature = self.config.softness * self.annealer.temperature
         monitor, payload = self._monitor, book.payload[:, : len(book)].copy()
-        self._known = Known(book.codevectors.copy(), payload, temperature, centre, width, reach)
+        self._former = FormerCells(book.codevectors.copy(), payload, temperature, centre, width, reach)
         self._monitor = None  # it follows the whole change at the end
         memory.z[:] = (memory.z * width + centre - scale.centre) / scale.scale
         memory.trace_scale[:] = 1.0
@@ -290,13 +290,13 @@ class ActorCriticLearner(TwoTimescaleLearner):
         self._begin_level()
         self._grow(points)
         numbers.counters[names.STEPS] = numbers.figures[names.NEXT_SLOW] = steps
-        self._known, self._monitor = None, monitor
+        self._former, self._monitor = None, monitor
         if monitor:
             monitor.follow(scale.scaled(cells), book.codevectors)
 
     def _grow(self, points: NDArray[np.float64]) -> None:
         """Let the codebook grow by passes over the `points`, in a new random order each time."""
-        if self._known is None:
+        if self._former is None:
             self._remember(points)
         counters, order = self.numbers.counters, np.empty(0, dtype=np.int64)
         points = np.ascontiguousarray(points)

@@ -9,9 +9,8 @@ from stable_baselines3.common.monitor import Monitor
 from oda_rl.agents import TwoTimescaleAC
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.codebook_rl.arrays import Sizes
-from oda_rl.agents.codebook_rl.recording import WarmUpRecord
+from oda_rl.agents.codebook_rl.recording import MOST_COORDINATES, WarmUpRecord
 from oda_rl.agents.config import TwoTimescaleACConfig
-from oda_rl.agents.noise_coordinates import MOST_COORDINATES
 
 N = 1000
 CODEC = ActionCodec(spaces.Discrete(3))
