@@ -151,7 +151,7 @@ def fade_all(state, env, factor):
 
 @inline_kernel
 def clear_traces(state, env):
-    """Clear traces and `reach` of environment `env`: an episode begins or ends, or traces are cut."""
+    """Clear traces and `reach` of environment `env`: an episode begins or ends."""
     fade_all(state, env, 0.0)
     open_memory(state).reach[env] = 0.0
 
@@ -166,7 +166,7 @@ def let_decay(state, env):
     settings, memory = open_numbers(state).settings, open_memory(state)
     decay = find_discount(state) * settings[TRACE_DECAY]
     if memory.exploratory[env] or decay == 0.0:
-        clear_traces(state, env)
+        fade_all(state, env, 0.0)
     else:
         memory.trace_scale[env] *= decay
         one = open_branches(state).size.shape[0] == 1
