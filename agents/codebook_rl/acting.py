@@ -178,11 +178,12 @@ class ActingLearner(RecordingLearner):
         """
         if self.tree is None:
             return np.ones(self.n_cells, dtype=np.bool_)
-        found = self._table
-        with found.for_one_search() as (table, scratch):
+        with self._table.for_reading() as (table, scratch):
+            before = scratch.tally.copy()
             z = self.scale.scaled(np.asarray(observation, dtype=np.float64))
             scratch.z[: len(z)] = z
             n_found = find_near(table, len(z))
+            scratch.tally[:] = before  # this search is not one of acting
             return np.isin(self.tree.branch, scratch.found[:n_found])
 
     @property
@@ -304,7 +305,7 @@ class ActingLearner(RecordingLearner):
             return actions + self.actions.centre if joint else actions, values
         evaluate = evaluate_joint if joint else evaluate_numbered
         points = np.ascontiguousarray(observations, dtype=np.float64)
-        table = self._table  # kept alive: a learning thread may replace it during the call
-        if not evaluate(table.for_reading()[0], points, actions, values):
-            raise ValueError("observation contains NaN or infinity.")
+        with self._table.for_reading() as (table, _):
+            if not evaluate(table, points, actions, values):
+                raise ValueError("observation contains NaN or infinity.")
         return actions, values
