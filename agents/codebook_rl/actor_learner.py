@@ -184,6 +184,7 @@ class ActorCriticLearner(TwoTimescaleLearner):
 
     def _end_warm_up(self) -> None:
         self.numbers.figures[names.COMMON_VALUE] = self._common_value()
+        self.numbers.figures[names.USUAL_REWARD] = self.record.find_usual_reward()
         super()._end_warm_up()
 
     def _note_reward(self, reward: float, terminated: bool) -> None:
@@ -192,7 +193,6 @@ class ActorCriticLearner(TwoTimescaleLearner):
         told = terminated or (varied and not self.actions.is_continuous)
         self.numbers.counters[names.TOLD] |= told
         figures = self.numbers.figures
-        figures[names.USUAL_REWARD] = reward
         gain = 0.0 if terminated else self.numbers.settings[names.SIGN] * reward
         figures[names.LOWEST_REWARD] = min(figures[names.LOWEST_REWARD], gain)
         super()._note_reward(reward, terminated)
