@@ -110,9 +110,9 @@ class Components(NamedTuple):
         if len(rows) < 2 or not varied.any():
             return cls.none(rows.shape[1])
         found = principal(min(COMPONENTS, len(rows), int(varied.sum()))).fit(rows[:, varied])
-        told = found.explained_variance_ratio_ >= LEAST_PART
-        axes = np.zeros((int(told.sum()), rows.shape[1]))
-        axes[:, varied] = found.components_[told]
+        kept = found.explained_variance_ratio_ >= LEAST_PART
+        axes = np.zeros((int(kept.sum()), rows.shape[1]))
+        axes[:, varied] = found.components_[kept]
         return cls(rows.mean(axis=0), axes)
 
 

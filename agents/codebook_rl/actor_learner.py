@@ -175,7 +175,7 @@ class ActorCriticLearner(TwoTimescaleLearner):
         if self.config.criterion != "discounted":
             return 0.0
         common = float(self.numbers.figures[names.LOWEST_REWARD])
-        if self.actions.is_continuous and self.numbers.counters[names.TOLD]:
+        if self.actions.is_continuous and self.numbers.counters[names.INFORMATIVE]:
             common = 0.0  # an episode terminated, possibly after the end of the record
         elif not 0.0 < common < np.inf:
             sign = self.numbers.settings[names.SIGN]
@@ -190,36 +190,36 @@ class ActorCriticLearner(TwoTimescaleLearner):
     def _note_reward(self, reward: float, terminated: bool) -> None:
         size, is_gain = self.rewards[0], self.numbers.settings[names.SIGN] * reward > 0.0
         varied = size > 0.0 and (abs(reward) != size or is_gain != (self.rewards[2] > 0.0))
-        told = terminated or (varied and not self.actions.is_continuous)
-        self.numbers.counters[names.TOLD] |= told
+        informative = terminated or (varied and not self.actions.is_continuous)
+        self.numbers.counters[names.INFORMATIVE] |= informative
         figures = self.numbers.figures
         gain = 0.0 if terminated else self.numbers.settings[names.SIGN] * reward
         figures[names.LOWEST_REWARD] = min(figures[names.LOWEST_REWARD], gain)
         super()._note_reward(reward, terminated)
 
-    def _look_further(self) -> bool:
+    def _extend_warm_up(self) -> bool:
         counters = self.numbers.counters
-        if counters[names.TOLD] or counters[names.EXTENSIONS] == MOST_EXTENSIONS:
+        if counters[names.INFORMATIVE] or counters[names.EXTENSIONS] == MOST_EXTENSIONS:
             return False
         counters[names.EXTENSIONS] += 1
         self.scale.thin_out()
-        self._follow_extensions()
+        self._set_warm_up_hold()
         return True
 
-    def _follow_extensions(self) -> None:
+    def _set_warm_up_hold(self) -> None:
         """Set how long random actions of the warm-up are held, by the number of extensions."""
         self.warm_up_hold = self.config.growth_hold << int(self.numbers.counters[names.EXTENSIONS])
 
     def get_state(self, under_way: bool = True) -> dict[str, Any]:
         """As `Learner.get_state`; with recently visited observations if episodes are `under_way`."""
         state = super().get_state(under_way)
-        if under_way and self.is_scaled and self._follows:
+        if under_way and self.is_scaled and self._scale_may_change:
             kept = [self._visited, self._remembered] if len(self._remembered) else [self._visited]
             state["warm_up"]["seen"] = np.concatenate(kept)
         return state
 
     @property
-    def _follows(self) -> bool:
+    def _scale_may_change(self) -> bool:
         """Whether the scale may still change."""
         is_point = self.actions.is_continuous
         often = actor_step.POINTS_FOLLOWED if is_point else actor_step.NUMBERS_FOLLOWED
@@ -232,15 +232,15 @@ class ActorCriticLearner(TwoTimescaleLearner):
         is_whole = self.is_scaled and len(seen) >= n
         self._visited[:] = seen[:n] if is_whole else np.inf
         if self.is_scaled and n:
-            self._remember(self.codebook.codevectors)  # fallback if the file does not have them
+            self._keep_points(self.codebook.codevectors)  # fallback if the file does not have them
             if len(seen) == n + len(self._remembered):
                 self._remembered = seen[n:].copy()
-        self._follow_extensions()
+        self._set_warm_up_hold()
 
     def _start_learning(self) -> None:
         if self._former is None:
-            figures, told = self.numbers.figures, self.numbers.counters[names.TOLD] > 0
-            figures[[names.BLANK_SHARE, names.TOLD_RETURN]] = float(not told), np.inf
+            figures, informative = self.numbers.figures, self.numbers.counters[names.INFORMATIVE] > 0
+            figures[[names.BLANK_SHARE, names.INFORMATIVE_RETURN]] = float(not informative), np.inf
             super()._start_learning()
             return
         carry_over(self._former, self.slow.codebook, self.scale.centre, self.scale.scale, self.sizes)
@@ -251,11 +251,11 @@ class ActorCriticLearner(TwoTimescaleLearner):
         counters = self.numbers.counters
         if counters[names.LEVEL_DONE] == names.VISITED:
             counters[names.LEVEL_DONE] = 0
-            self._renew()
+            self._rescale()
         else:
             super()._finish_level()
 
-    def _renew(self) -> None:
+    def _rescale(self) -> None:
         """Estimate the scale again; if it has changed, grow the codebook again in the new units.
 
         Nothing is done while the actor is lost in an environment (`actor_step`): what it visits then
@@ -297,7 +297,7 @@ class ActorCriticLearner(TwoTimescaleLearner):
     def _grow(self, points: NDArray[np.float64]) -> None:
         """Let the codebook grow by passes over the `points`, in a new random order each time."""
         if self._former is None:
-            self._remember(points)
+            self._keep_points(points)
         counters, order = self.numbers.counters, np.empty(0, dtype=np.int64)
         points = np.ascontiguousarray(points)
         while counters[names.PHASE] == names.GROWING:
@@ -306,7 +306,7 @@ class ActorCriticLearner(TwoTimescaleLearner):
             if counters[names.LEVEL_DONE]:
                 self._finish_level()
 
-    def _remember(self, points: NDArray[np.float64]) -> None:
+    def _keep_points(self, points: NDArray[np.float64]) -> None:
         """Keep some of the `points` (n, n_observed), in scaled units; none for continuous actions."""
         n = 0 if self.actions.is_continuous else len(self._visited) // REMEMBERED
         self._remembered = self.scale.restore(points)[np.arange(n) * len(points) // max(n, 1)]

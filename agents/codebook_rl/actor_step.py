@@ -34,6 +34,7 @@ from oda_rl.agents.codebook_rl.state import (
     BLANK_SHARE,
     FINISHED,
     GROWTH_HOLD,
+    INFORMATIVE_RETURN,
     LEARNING,
     LEARNING_STEPS,
     LEVEL_DONE,
@@ -41,7 +42,6 @@ from oda_rl.agents.codebook_rl.state import (
     PHASE,
     SIGN,
     STEPS,
-    TOLD_RETURN,
     USUAL_REWARD,
     VISITED,
     open_memory,
@@ -74,9 +74,9 @@ def follow_episode(state, env, reward, terminated, ended):
     if ended:
         blank = 0.0 if memory.told[env] else 1.0
         figures[BLANK_SHARE] += EPISODE_RATE * (blank - figures[BLANK_SHARE])
-        figures[TOLD_RETURN if memory.told[env] else BLANK_RETURN] = memory.total[env]
+        figures[INFORMATIVE_RETURN if memory.told[env] else BLANK_RETURN] = memory.total[env]
         often = figures[BLANK_SHARE] > MOST_BLANK
-        memory.lost[env] = often and figures[TOLD_RETURN] > figures[BLANK_RETURN]
+        memory.lost[env] = often and figures[INFORMATIVE_RETURN] > figures[BLANK_RETURN]
         memory.told[env], memory.total[env] = False, 0.0
 
 

@@ -194,21 +194,21 @@ def find_noise(before: Array, actions: Array, rewards: Array, after: Array) -> N
     if n < FEWEST or not 1 < d <= MOST_COORDINATES:
         return noise
     now, later, acts = _with_sizes(before), _with_sizes(after), _scores(actions)
-    told = _with_sizes(rewards[:, None])
+    rewarded = _with_sizes(rewards[:, None])
     for j in np.flatnonzero(_varies(before)):
         own, others = [j, d + j], np.delete(np.arange(2 * d), [j, d + j])
-        around = (now[:, others], later, told)
-        noise[j] = _unrelated(now[:, own], *around) and _unrelated(later[:, own], now, acts, told)
+        around = (now[:, others], later, rewarded)
+        noise[j] = _unrelated(now[:, own], *around) and _unrelated(later[:, own], now, acts, rewarded)
     # Candidates must not explain what remains of rewards and changes after a regression on the rest.
     known = np.hstack([np.ones((n, 1)), now[:, np.tile(~noise, 2)], acts])
     follows = np.column_stack([rewards, after[:, ~noise] - before[:, ~noise]])
     follows = _with_sizes(follows - known @ np.linalg.lstsq(known, follows)[0])
-    told = follows[:, [0, follows.shape[1] // 2]]
+    rewarded = follows[:, [0, follows.shape[1] // 2]]
     for j in np.flatnonzero(noise):
         with_one = _standard(now[:, [j]] * np.hstack([acts, now[:, :d]]))
         with_two = [_standard(with_one[:, len(acts.T) :] * own[:, None]) for own in acts.T]
         noise[j] = _unrelated(now[:, [j, d + j]], follows) and _unrelated(with_one, follows)
-        noise[j] = noise[j] and all(_unrelated(part, told) for part in with_two)
+        noise[j] = noise[j] and all(_unrelated(part, rewarded) for part in with_two)
     return noise if not noise[_moves(before)].all() else np.zeros(d, dtype=np.bool_)
 
 

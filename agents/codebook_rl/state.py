@@ -76,7 +76,7 @@ WIDTH = 12
 # How often the warm-up was extended; whether it had something to learn from: an episode that terminated
 # or, with discrete actions, rewards that differ
 EXTENSIONS = 13
-TOLD = 14
+INFORMATIVE = 14
 N_COUNTERS = 15
 
 # Running figures, float64
@@ -106,7 +106,7 @@ WENT_ON = 19
 # share of blank episodes, and the returns of the last informative and of the last blank episode
 USUAL_REWARD = 20
 BLANK_SHARE = 21
-TOLD_RETURN = 22
+INFORMATIVE_RETURN = 22
 BLANK_RETURN = 23
 # The lowest reward of an actor's warm-up, a reward that terminated an episode counting as 0; infinite
 # before there is any

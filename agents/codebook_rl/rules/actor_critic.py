@@ -53,22 +53,20 @@ from oda_rl.agents.codebook_rl.association import (
 )
 from oda_rl.agents.codebook_rl.rules.forgetting import forget_preferences
 from oda_rl.agents.codebook_rl.rules.q_lambda import (
-    FIGURE_RATE,
-    MONITORED_EVERY,
     add_feature,
     add_features,
     find_value,
-    note_errors,
+    record_error,
 )
 from oda_rl.agents.codebook_rl.rules.traces import (
     MEAN_RATE,
+    decay_traces,
     find_discount,
     first_trace,
-    let_decay,
     mark_alive,
     move_along,
-    note_explained,
     pay,
+    update_explained,
 )
 from oda_rl.agents.codebook_rl.state import (
     ACTOR_RATE,
@@ -81,13 +79,10 @@ from oda_rl.agents.codebook_rl.state import (
     LEARNING_RATE_HALVING,
     LEARNING_RATE_MIN,
     LEARNING_RATE_POWER,
-    LEARNING_STEPS,
     MEAN_ERROR,
     MEAN_ERROR_WEIGHT,
     N_BASIS,
-    N_FIGURES,
     REWARDS,
-    TD_ERROR,
     WIDTH,
     open_branches,
     open_ledger,
@@ -255,11 +250,9 @@ def learn(state, env, reward, next_value):
     if not abs(error) < bounds.LARGEST_ERROR:
         return False
     error = bounds.bound_error(error, figures[LARGEST_ERROR], figures[REWARDS + 1])
-    figures[TD_ERROR] += FIGURE_RATE * (abs(error) - figures[TD_ERROR])
-    if figures.shape[0] > N_FIGURES and counters[LEARNING_STEPS] % MONITORED_EVERY == 0:
-        note_errors(state, env, abs(error))
-    let_decay(state, env)
-    note_explained(state, env, value, error)
+    record_error(state, env, abs(error))
+    decay_traces(state, env)
+    update_explained(state, env, value, error)
 
     unit = abs(error)
     figures[LARGEST_ERROR] = max(unit, (1.0 - MEAN_RATE) * figures[LARGEST_ERROR])

@@ -45,13 +45,13 @@ from oda_rl._jit import inline_kernel, lean_kernel
 from oda_rl.agents.action_choice import argmax_random, index_of_largest
 from oda_rl.agents.bounds import LARGEST_ERROR
 from oda_rl.agents.codebook_rl.association import activate_cells, remember
-from oda_rl.agents.codebook_rl.rules.q_lambda import FIGURE_RATE, MONITORED_EVERY, note_errors
+from oda_rl.agents.codebook_rl.rules.q_lambda import record_error
 from oda_rl.agents.codebook_rl.rules.traces import (
     catch_up,
     clear_traces,
+    decay_traces,
     find_discount,
     first_trace,
-    let_decay,
     mark_alive,
     move_along,
 )
@@ -60,10 +60,8 @@ from oda_rl.agents.codebook_rl.state import (
     AVERAGE_REWARD,
     KNOWN_STEPS,
     LEARNING_STEPS,
-    N_FIGURES,
     SIGN,
     STEPS,
-    TD_ERROR,
     WIDTH,
     open_branches,
     open_ledger,
@@ -234,10 +232,8 @@ def learn(state, env, reward, best_next, cell):
     error = reward - figures[AVERAGE_REWARD] + find_discount(state) * best_next - block[taken, place]
     if not abs(error) < LARGEST_ERROR:
         return False
-    figures[TD_ERROR] += FIGURE_RATE * (abs(error) - figures[TD_ERROR])
-    if figures.shape[0] > N_FIGURES and counters[LEARNING_STEPS] % MONITORED_EVERY == 0:
-        note_errors(state, env, abs(error))
-    let_decay(state, env)
+    record_error(state, env, abs(error))
+    decay_traces(state, env)
     extra = first_novelty(state) + taken
     alpha = find_stepsize(block, taken, n_actions, extra, place, error)
 

@@ -157,7 +157,7 @@ def clear_traces(state, env):
 
 
 @inline_kernel
-def let_decay(state, env):
+def decay_traces(state, env):
     """Let the traces decay by gamma lambda; after an exploratory action they are cut (Watkins).
 
     The decay is kept as a common factor: multiplying thousands of numbers by it at every step would take
@@ -219,7 +219,7 @@ def find_discount(state):
 
 
 @inline_kernel
-def note_explained(state, env, value, error):
+def update_explained(state, env, value, error):
     """Update the estimate of how well a critic explains returns, by its last value and its error.
 
     `figures[MEAN_ERROR_WEIGHT]` is the weight of all its means.
