@@ -249,7 +249,5 @@ class _Attribute:
         raise AttributeError(f"{type(agent).__name__} has no hyperparameter {self.name!r}.")
 
     def __set__(self, agent: Any, value: Any) -> None:
-        if self.name not in type(agent.config).__dataclass_fields__:
-            raise AttributeError(f"{type(agent).__name__} has no hyperparameter {self.name!r}.")
-        if value != getattr(agent.config, self.name):
+        if value != self.__get__(agent):
             agent.set_hyperparameters(**{self.name: value})

@@ -31,8 +31,8 @@ from oda_rl.agents.codebook_rl.step import begins_random, observe
 from oda_rl.agents.compiled_rollout import BEGIN
 from oda_rl.codebook.association import add_distances, smallest
 
-# Cells are not active if their squared distance from the observation exceeds
-# that of the nearest cell by more than this many temperatures.
+# Cells are not active if their squared distance from the observation exceeds that of the nearest cell by
+# more than this many temperatures.
 NEAR = 5.0
 # The search for a continuous action: its first step, in half ranges of the action, and the number of
 # step lengths, each half of the one before
