@@ -49,13 +49,13 @@ class _AnnealedConfig(Config):
     )
     near_branches: int | None = setting(
         None,
-        "On a tree, the branches that an observation is compared with, at most; by default 3, "
-        "and 4 if actions are continuous.",
+        "On a tree, the branches that an observation is compared with, at most; by default 3, and 4 "
+        "for TwoTimescaleQ with continuous actions.",
         "[1, 64]",
     )
     max_cells: int | None = setting(
         None,
-        "Cells at most; by default 125, and 300 if actions are continuous; 1,000 on a tree.",
+        "Cells at most; by default 125, 300 for TwoTimescaleQ with continuous actions, 1,000 on a tree.",
         "[1, inf)",
     )
     local_model: Literal["constant", "linear"] = setting(
@@ -94,8 +94,8 @@ class _AnnealedConfig(Config):
     )
     growth_cells: int | None = setting(
         None,
-        "Growing alone ends at this many cells; by default 60, and 300 if actions are continuous, but "
-        "not more than max_cells.",
+        "Growing alone ends at this many cells; by default 60, and 300 for TwoTimescaleQ with "
+        "continuous actions, but not more than max_cells.",
         "[1, inf)",
     )
     observation_scale: tuple[float, ...] | None = setting(

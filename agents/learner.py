@@ -7,13 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl._schema import Schema
-from oda_rl.agents.action_choice import falling
+from oda_rl.agents.action_choice import RandomBlocks, falling
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.bounds import bound_reward
 from oda_rl.agents.compiled_rollout import BAD_OBSERVATION, BAD_REWARD, DIVERGED, ROW, Rollout
 from oda_rl.agents.observation_scale import WarmUp
 from oda_rl.agents.observations import BadTransitionError
-from oda_rl.agents.random_blocks import RandomBlocks
 
 
 class DivergenceError(ArithmeticError):
@@ -177,10 +176,12 @@ class Learner(ABC):
 
     def begin(self, env: int, observation: NDArray[Any]) -> int:
         """Begin an episode of environment `env`; returns the first action. Raises as `step` does."""
-        if self.is_scaled:
-            return self._step(env, observation, 0.0, False, False, True)
-        self.memory.held[env] = 0
-        return self._act_at_random(env, observation)
+        if not self.is_scaled:
+            self.memory.held[env] = 0
+            return self._act_at_random(env, observation)
+        action = self._advance(env, observation, 0.0, False, False, True)
+        self.finish_call(action, observation, 0.0)
+        return action
 
     def step(
         self, env: int, observation: NDArray[Any], reward: float, terminated: bool, ended: bool
@@ -215,7 +216,9 @@ class Learner(ABC):
                 self.finish_call(BAD_REWARD, observation, reward)
             self._note_reward(float(reward), terminated)
             return self._act_at_random(env, observation, float(reward), terminated)
-        return self._step(env, observation, reward, terminated, ended, False)
+        action = self._advance(env, observation, reward, terminated, ended, False)
+        self.finish_call(action, observation, reward)
+        return action
 
     def play(self, env_step: Any, env_reset: Any, rollout: Rollout, n_steps: int) -> int:
         """Learn from compiled environments in one call, from the position of the `rollout` on.
@@ -242,24 +245,11 @@ class Learner(ABC):
         )
         raise BadTransitionError(f"the environment returned the {wrong}; it must be finite.")
 
-    def _step(
-        self,
-        env: int,
-        observation: NDArray[Any],
-        reward: float,
-        terminated: bool,
-        ended: bool,
-        first: bool,
-    ) -> int:
-        action = self._advance(env, observation, reward, terminated, ended, first)
-        self.finish_call(action, observation, reward)
-        return action
-
     def _act_at_random(self, env: int, observation: NDArray[Any], *paid: Any) -> int:
         """Make a random step of the warm-up; `paid` is (reward, terminated) of the last one, if any."""
         if not np.isfinite(observation).all():
             self.finish_call(BAD_OBSERVATION, observation, 0.0)
-        if self._warm_up.observe(observation) and not self._look_further():
+        if self._warm_up.observe(observation) and not self._extend_warm_up():
             self._end_warm_up()
             return self.begin(env, observation)
         draws, held = self.draws.draw(), self.memory.held
@@ -270,7 +260,7 @@ class Learner(ABC):
             self._random_action(env, draws)
         return self.next_action(env)
 
-    def _look_further(self) -> bool:
+    def _extend_warm_up(self) -> bool:
         """Whether to extend the warm-up, though it has as many observations as planned."""
         return False
 
@@ -285,13 +275,9 @@ class Learner(ABC):
         """The current share of random actions."""
         if self.is_exploring:
             return 1.0
-        start, end = self._exploration
-        return self._falling(start, end, self.config.exploration_fraction * self.horizon)
-
-    @property
-    def _exploration(self) -> tuple[float, float]:
-        """The shares of random actions at the beginning and at the end."""
-        return self.config.exploration_initial_eps, self.config.exploration_final_eps
+        c = self.config
+        steps = c.exploration_fraction * self.horizon
+        return self._falling(c.exploration_initial_eps, c.exploration_final_eps, steps)
 
     def _falling(self, start: float, end: float, steps: float) -> float:
         """Current value of a number that falls linearly over `steps` from which values are learned."""

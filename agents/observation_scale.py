@@ -14,10 +14,10 @@ Array = NDArray[np.float64]
 
 # Smallest range of a coordinate.
 SMALLEST = 1e-8
-# Coordinates are clipped at this many ranges from the lower end.
-FARTHEST = 1e3
+# Coordinates of an `ObservationRange` are clipped at this many ranges from the lower end.
+MOST_RANGES = 1e3
 # Learned ranges are extended by this fraction at each end: later a coordinate may go further.
-MARGIN = 0.1
+RANGE_MARGIN = 0.1
 # The scale changes if the spread of a coordinate grows or shrinks by at least this factor.
 OTHER = 1.5
 # The scale of noise coordinates is multiplied by this factor, so that they count less in distances.
@@ -199,9 +199,9 @@ class ObservationScale(WarmUp):
         return True
 
     def _fills_bounds(self, seen: Array) -> NDArray[np.bool_]:
-        """Which coordinates (n_features,) have come within `MARGIN` of the range of both bounds."""
+        """Which coordinates (n_features,) have come within `RANGE_MARGIN` of both bounds."""
         with np.errstate(over="ignore", invalid="ignore"):
-            margin = MARGIN * (self.high - self.low)
+            margin = RANGE_MARGIN * (self.high - self.low)
             low, high = self.low + margin, self.high - margin
         is_bounded = np.isfinite(low) & np.isfinite(high) & (low < high)
         near = (seen.min(axis=0) <= low) & (seen.max(axis=0) >= high)
@@ -224,11 +224,11 @@ class BlendedScale(ObservationScale):
     """
 
     def _find_scale(self, seen: Array) -> Array:
-        bounds = natural_scale(seen, self.low, self.high)
+        by_bounds = natural_scale(seen, self.low, self.high)
         without = np.full(self.n_features, np.inf)
         spread = natural_scale(seen, -without, without)
         # A coordinate that did not move under random actions may move later.
-        return np.where(spread > 0.0, np.sqrt(bounds * np.minimum(bounds, spread)), bounds)
+        return np.where(spread > 0.0, np.sqrt(by_bounds * np.minimum(by_bounds, spread)), by_bounds)
 
 
 class ObservationRange(WarmUp):
@@ -283,7 +283,7 @@ class ObservationRange(WarmUp):
     def scaled(self, observations: NDArray[Any]) -> Array:
         """Scale observations of shape (n, n_features), without angles: [0, 1] within the range."""
         points = np.asarray(observations, dtype=np.float64)[:, self._entries]
-        farthest = FARTHEST / self.inverse
+        farthest = MOST_RANGES / self.inverse
         return np.ascontiguousarray(np.clip(points - self.low, -farthest, farthest) * self.inverse)
 
     def restore(self, scaled: Array) -> Array:
@@ -294,7 +294,7 @@ class ObservationRange(WarmUp):
         """Set the unknown ends to those of the observations, extended by a margin."""
         seen = seen[:, self._entries]
         low, high = seen.min(axis=0), seen.max(axis=0)
-        margin = np.maximum(MARGIN * (high - low), SMALLEST)
+        margin = np.maximum(RANGE_MARGIN * (high - low), SMALLEST)
         self.lower = np.where(np.isfinite(self.lower), self.lower, low - margin)
         self.upper = np.where(np.isfinite(self.upper), self.upper, high + margin)
         # Observations may lie beyond an end that was given.

@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 
 # Most combinations of the values of several parts in a table; most characters of an observation in an
 # error message
-MOST_COMBINATIONS, LONGEST = 10_000, 200
+MOST_TABLE_STATES, LONGEST = 10_000, 200
 
 
 class BadTransitionError(ValueError):
@@ -75,7 +75,7 @@ class ObservationCodec:
         kinds = [values_of(leaf) for _, leaf in leaves]
         counts = np.concatenate([count for count, _ in kinds]) if kinds else np.empty(0, dtype=np.int64)
         states, discrete = float(np.prod(counts, dtype=float)), all(len(count) for count, _ in kinds)
-        most = MOST_STATES if isinstance(space, spaces.Discrete) else MOST_COMBINATIONS
+        most = MOST_STATES if isinstance(space, spaces.Discrete) else MOST_TABLE_STATES
         self.is_table = table and discrete and 0 < states <= most
         self.parts: list[Part] = []
         first = 0

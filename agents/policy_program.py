@@ -71,8 +71,8 @@ class PolicyProgram:
         Numbers that are 0 or infinite are not counted, as they have no effect.
         """
         arrays = (self.codevectors, self.values, self.slopes, self.scale, self.low, self.high)
-        told = sum(int(np.count_nonzero(np.isfinite(array) & (array != 0.0))) for array in arrays)
-        return told + self.bounds.size + (self.temperature > 0.0)
+        count = sum(int(np.count_nonzero(np.isfinite(array) & (array != 0.0))) for array in arrays)
+        return count + self.bounds.size + (self.temperature > 0.0)
 
     @property
     def draws_points(self) -> bool:
@@ -134,11 +134,16 @@ def shares_of(
     centre = codevectors.mean(axis=0)
     x, mu = (states - centre) * inverse, (codevectors - centre) * inverse
     distance = (mu**2).sum(axis=1) - 2.0 * (x @ mu.T)  # without |x|^2, which is equal for all cells
+    return shares_by_distance(distance, temperature, reach)
+
+
+def shares_by_distance(distance: Array, temperature: float, reach: float = REACH) -> Array:
+    """The shares of K cells, (n, K), by their squared distances (n, K); see `PolicyProgram`."""
     above = distance - distance.min(axis=1, keepdims=True)
     if temperature > 0.0:
         share = np.exp(-above / temperature) * (above <= reach * temperature)
     else:
-        share = (np.arange(len(mu)) == above.argmin(axis=1)[:, None]).astype(float)
+        share = (np.arange(distance.shape[1]) == above.argmin(axis=1)[:, None]).astype(float)
     return np.asarray(share / share.sum(axis=1, keepdims=True))
 
 

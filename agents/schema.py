@@ -11,16 +11,15 @@ from gymnasium import spaces
 
 from oda_rl._schema import GENERATOR, Either, Rules, Schema, Sizes, anything, expect, maybe
 from oda_rl._schema_texts import MOST, Told
+from oda_rl.agents.action_choice import BLOCK
 from oda_rl.agents.actions import ActionCodec, restore_space
-from oda_rl.agents.codecs import make_codec
+from oda_rl.agents.codecs import COMPONENTS, Components, PrincipalCodec, make_codec
 from oda_rl.agents.observation_parts import MOST_FEATURES
 from oda_rl.agents.observations import ObservationCodec
-from oda_rl.agents.principal_codec import COMPONENTS, Components, PrincipalCodec
-from oda_rl.agents.random_blocks import BLOCK
 from oda_rl.envs.spaces import LARGEST
 
 # Largest values accepted in a file: `n` of a Discrete space, number of environments, size of `start`.
-MOST_ACTIONS, MOST_ENVS, FARTHEST_START = 2**17, 2**14, 2**62
+MOST_VALUES, MOST_ENVS, FARTHEST_START = 2**17, 2**14, 2**62
 KINDS = {"float64": "float", "int64": "int", "bool": "bool"}
 
 
@@ -58,7 +57,7 @@ _LISTS = Rules(anything, _numbers)
 # Stored only if it is not int64
 _DTYPE = {"dtype?": {np.dtype(kind).name for kind in np.typecodes["AllInteger"]}}
 _START = f"int in [-{FARTHEST_START}, {FARTHEST_START}]"
-_DISCRETE = {"n": f"int in [1, {MOST_ACTIONS}]", "start": _START, **_DTYPE}
+_DISCRETE = {"n": f"int in [1, {MOST_VALUES}]", "start": _START, **_DTYPE}
 SPACE = Either(
     {"kind": {"Discrete"}, **_DISCRETE},
     {"kind": {"MultiDiscrete"}, "nvec": _LISTS, "start": _LISTS, **_DTYPE},

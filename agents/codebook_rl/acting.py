@@ -7,16 +7,56 @@ from numpy.typing import NDArray
 
 from oda_rl._types import Array
 from oda_rl.agents.codebook_rl import state as names
-from oda_rl.agents.codebook_rl import step as kernels
 from oda_rl.agents.codebook_rl.arrays import Table
-from oda_rl.agents.codebook_rl.association import find_near
+from oda_rl.agents.codebook_rl.association import evaluate_numbered, find_near
 from oda_rl.agents.codebook_rl.branches import BranchStorage, BranchTree
+from oda_rl.agents.codebook_rl.joint_step import evaluate_joint
 from oda_rl.agents.codebook_rl.recording import RecordingLearner
 from oda_rl.agents.codebook_rl.rules.table_q import NOVELTY_BOUND, NOVELTY_SHARE
 from oda_rl.agents.codebook_rl.slow_timescale import SlowTimescale
-from oda_rl.agents.codebook_rl.td_error_monitor import TDErrorMonitor
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.book import Codebook
+
+
+class TDErrorMonitor:
+    """Running means of the absolute TD error in every cell, appended to a learner's running figures.
+
+    The learner uses `figures` in place of its own array (N_FIGURES,). The compiled step updates the
+    means if the array is this long; what is learned is the same either way.
+    """
+
+    def __init__(self, figures: Array, capacity: int) -> None:
+        self.figures = np.zeros(names.N_FIGURES + 2 * capacity)
+        self.figures[: names.N_FIGURES] = figures
+
+    def means(self, n_cells: int) -> Array:
+        """The means, of shape (n_cells,); NaN for a cell without a recorded error."""
+        sums, weights = self._halves
+        found = np.full(n_cells, np.nan)
+        np.divide(sums[:n_cells], weights[:n_cells], out=found, where=weights[:n_cells] > 0.0)
+        return found
+
+    def follow(self, before: Array, after: Array) -> None:
+        """Follow a change of the codebook: every cell takes over the error of the nearest former cell.
+
+        Parameters
+        ----------
+        before, after : ndarray of shape (n_cells, n_features)
+            The codevectors; children of a split lie near their parent.
+        """
+        halves = self._halves
+        kept = [np.zeros(len(after)) for _ in halves]
+        if len(before) and len(after):
+            nearest = ((after[:, None] - before) ** 2).sum(axis=2).argmin(axis=1)
+            kept = [half[nearest] for half in halves]
+        for half, values in zip(halves, kept, strict=True):
+            half[:] = 0.0
+            half[: len(after)] = values
+
+    @property
+    def _halves(self) -> tuple[Array, Array]:
+        behind = self.figures[names.N_FIGURES :]
+        return behind[: len(behind) // 2], behind[len(behind) // 2 :]
 
 
 class ActingLearner(RecordingLearner):
@@ -138,11 +178,12 @@ class ActingLearner(RecordingLearner):
         """
         if self.tree is None:
             return np.ones(self.n_cells, dtype=np.bool_)
-        found = self._table
-        with found.for_one_search() as (table, scratch):
+        with self._table.for_reading() as (table, scratch):
+            before = scratch.tally.copy()
             z = self.scale.scaled(np.asarray(observation, dtype=np.float64))
             scratch.z[: len(z)] = z
             n_found = find_near(table, len(z))
+            scratch.tally[:] = before  # this search is not one of acting
             return np.isin(self.tree.branch, scratch.found[:n_found])
 
     @property
@@ -262,9 +303,9 @@ class ActingLearner(RecordingLearner):
         values = np.zeros((n, sizes.n_rows // sizes.n_basis))
         if self._storage is None:  # nothing has been learned: all values are 0
             return actions + self.actions.centre if joint else actions, values
-        evaluate = kernels.evaluate_joint if joint else kernels.evaluate_numbered
+        evaluate = evaluate_joint if joint else evaluate_numbered
         points = np.ascontiguousarray(observations, dtype=np.float64)
-        table = self._table  # kept alive: a learning thread may replace it during the call
-        if not evaluate(table.for_reading()[0], points, actions, values):
-            raise ValueError("observation contains NaN or infinity.")
+        with self._table.for_reading() as (table, _):
+            if not evaluate(table, points, actions, values):
+                raise ValueError("observation contains NaN or infinity.")
         return actions, values

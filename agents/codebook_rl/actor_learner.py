@@ -9,10 +9,9 @@ from oda_rl._validation import LARGEST
 from oda_rl.agents import beta_policy, bounds
 from oda_rl.agents.codebook_rl import actor_step
 from oda_rl.agents.codebook_rl import state as names
-from oda_rl.agents.codebook_rl.codebook_update import replay
 from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
-from oda_rl.agents.codebook_rl.renewal import Known, carry_over, remember
 from oda_rl.agents.codebook_rl.rules import actor_critic
+from oda_rl.agents.codebook_rl.slow_timescale import FormerCells, carry_over, mix_periods
 from oda_rl.agents.compiled_rollout import ObserveFunction
 from oda_rl.agents.config import TwoTimescaleACConfig
 from oda_rl.agents.observation_scale import BlendedScale, ObservationScale
@@ -55,7 +54,7 @@ class ActorCriticLearner(TwoTimescaleLearner):
     rule: ClassVar[Any] = actor_critic
     table_rule: ClassVar[Any] = actor_critic
     scale_class: ClassVar[type[ObservationScale]] = BlendedScale
-    _known: Known | None = None  # the previous codebook, while a new one grows
+    _former: FormerCells | None = None  # the previous codebook, while a new one grows
     _remembered: NDArray[np.float64] = np.empty((0, 0))
 
     def probabilities(self, observations: NDArray[Any]) -> NDArray[np.float64]:
@@ -176,7 +175,7 @@ class ActorCriticLearner(TwoTimescaleLearner):
         if self.config.criterion != "discounted":
             return 0.0
         common = float(self.numbers.figures[names.LOWEST_REWARD])
-        if self.actions.is_continuous and self.numbers.counters[names.TOLD]:
+        if self.actions.is_continuous and self.numbers.counters[names.INFORMATIVE]:
             common = 0.0  # an episode terminated, possibly after the end of the record
         elif not 0.0 < common < np.inf:
             sign = self.numbers.settings[names.SIGN]
@@ -185,42 +184,42 @@ class ActorCriticLearner(TwoTimescaleLearner):
 
     def _end_warm_up(self) -> None:
         self.numbers.figures[names.COMMON_VALUE] = self._common_value()
+        self.numbers.figures[names.USUAL_REWARD] = self.record.find_usual_reward()
         super()._end_warm_up()
 
     def _note_reward(self, reward: float, terminated: bool) -> None:
         size, is_gain = self.rewards[0], self.numbers.settings[names.SIGN] * reward > 0.0
         varied = size > 0.0 and (abs(reward) != size or is_gain != (self.rewards[2] > 0.0))
-        told = terminated or (varied and not self.actions.is_continuous)
-        self.numbers.counters[names.TOLD] |= told
+        informative = terminated or (varied and not self.actions.is_continuous)
+        self.numbers.counters[names.INFORMATIVE] |= informative
         figures = self.numbers.figures
-        figures[names.USUAL_REWARD] = reward
         gain = 0.0 if terminated else self.numbers.settings[names.SIGN] * reward
         figures[names.LOWEST_REWARD] = min(figures[names.LOWEST_REWARD], gain)
         super()._note_reward(reward, terminated)
 
-    def _look_further(self) -> bool:
+    def _extend_warm_up(self) -> bool:
         counters = self.numbers.counters
-        if counters[names.TOLD] or counters[names.EXTENSIONS] == MOST_EXTENSIONS:
+        if counters[names.INFORMATIVE] or counters[names.EXTENSIONS] == MOST_EXTENSIONS:
             return False
         counters[names.EXTENSIONS] += 1
         self.scale.thin_out()
-        self._follow_extensions()
+        self._set_warm_up_hold()
         return True
 
-    def _follow_extensions(self) -> None:
+    def _set_warm_up_hold(self) -> None:
         """Set how long random actions of the warm-up are held, by the number of extensions."""
         self.warm_up_hold = self.config.growth_hold << int(self.numbers.counters[names.EXTENSIONS])
 
     def get_state(self, under_way: bool = True) -> dict[str, Any]:
         """As `Learner.get_state`; with recently visited observations if episodes are `under_way`."""
         state = super().get_state(under_way)
-        if under_way and self.is_scaled and self._follows:
+        if under_way and self.is_scaled and self._scale_may_change:
             kept = [self._visited, self._remembered] if len(self._remembered) else [self._visited]
             state["warm_up"]["seen"] = np.concatenate(kept)
         return state
 
     @property
-    def _follows(self) -> bool:
+    def _scale_may_change(self) -> bool:
         """Whether the scale may still change."""
         is_point = self.actions.is_continuous
         often = actor_step.POINTS_FOLLOWED if is_point else actor_step.NUMBERS_FOLLOWED
@@ -233,18 +232,18 @@ class ActorCriticLearner(TwoTimescaleLearner):
         is_whole = self.is_scaled and len(seen) >= n
         self._visited[:] = seen[:n] if is_whole else np.inf
         if self.is_scaled and n:
-            self._remember(self.codebook.codevectors)  # fallback if the file does not have them
+            self._keep_points(self.codebook.codevectors)  # fallback if the file does not have them
             if len(seen) == n + len(self._remembered):
                 self._remembered = seen[n:].copy()
-        self._follow_extensions()
+        self._set_warm_up_hold()
 
     def _start_learning(self) -> None:
-        if self._known is None:
-            figures, told = self.numbers.figures, self.numbers.counters[names.TOLD] > 0
-            figures[[names.BLANK_SHARE, names.TOLD_RETURN]] = float(not told), np.inf
+        if self._former is None:
+            figures, informative = self.numbers.figures, self.numbers.counters[names.INFORMATIVE] > 0
+            figures[[names.BLANK_SHARE, names.INFORMATIVE_RETURN]] = float(not informative), np.inf
             super()._start_learning()
             return
-        carry_over(self._known, self.slow.codebook, self.scale.centre, self.scale.scale, self.sizes)
+        carry_over(self._former, self.slow.codebook, self.scale.centre, self.scale.scale, self.sizes)
         self.numbers.counters[names.PHASE] = names.LEARNING
         self.slow.go_on()
 
@@ -252,14 +251,14 @@ class ActorCriticLearner(TwoTimescaleLearner):
         counters = self.numbers.counters
         if counters[names.LEVEL_DONE] == names.VISITED:
             counters[names.LEVEL_DONE] = 0
-            self._renew()
+            self._rescale()
         else:
             super()._finish_level()
 
-    def _renew(self) -> None:
+    def _rescale(self) -> None:
         """Estimate the scale again; if it has changed, grow the codebook again in the new units.
 
-        Nothing is done while the actor is lost in an environment (`blank_episodes`): what it visits then
+        Nothing is done while the actor is lost in an environment (`actor_step`): what it visits then
         does not show what a policy needs.
         """
         assert self._storage is not None
@@ -273,14 +272,14 @@ class ActorCriticLearner(TwoTimescaleLearner):
         remembered = np.repeat(self._remembered, REMEMBERED, axis=0)
         if len(remembered):
             era = (int(numbers.counters[names.LEARNING_STEPS]) // len(self._visited) + 1).bit_length()
-            remember(self._remembered, visited, era, self.rng)
+            mix_periods(self._remembered, visited, era, self.rng)
         if not scale.follow(visited, remembered):
             return
         self._storage.unload(book)
         cells = book.codevectors * width + centre
         temperature = self.config.softness * self.annealer.temperature
         monitor, payload = self._monitor, book.payload[:, : len(book)].copy()
-        self._known = Known(book.codevectors.copy(), payload, temperature, centre, width, reach)
+        self._former = FormerCells(book.codevectors.copy(), payload, temperature, centre, width, reach)
         self._monitor = None  # it follows the whole change at the end
         memory.z[:] = (memory.z * width + centre - scale.centre) / scale.scale
         memory.trace_scale[:] = 1.0
@@ -291,23 +290,23 @@ class ActorCriticLearner(TwoTimescaleLearner):
         self._begin_level()
         self._grow(points)
         numbers.counters[names.STEPS] = numbers.figures[names.NEXT_SLOW] = steps
-        self._known, self._monitor = None, monitor
+        self._former, self._monitor = None, monitor
         if monitor:
             monitor.follow(scale.scaled(cells), book.codevectors)
 
     def _grow(self, points: NDArray[np.float64]) -> None:
         """Let the codebook grow by passes over the `points`, in a new random order each time."""
-        if self._known is None:
-            self._remember(points)
+        if self._former is None:
+            self._keep_points(points)
         counters, order = self.numbers.counters, np.empty(0, dtype=np.int64)
         points = np.ascontiguousarray(points)
         while counters[names.PHASE] == names.GROWING:
             order = order if len(order) else self.rng.permutation(len(points))
-            order = order[replay(self._table.learning, points, order) :]
+            order = order[actor_step.replay(self._table.learning, points, order) :]
             if counters[names.LEVEL_DONE]:
                 self._finish_level()
 
-    def _remember(self, points: NDArray[np.float64]) -> None:
+    def _keep_points(self, points: NDArray[np.float64]) -> None:
         """Keep some of the `points` (n, n_observed), in scaled units; none for continuous actions."""
         n = 0 if self.actions.is_continuous else len(self._visited) // REMEMBERED
         self._remembered = self.scale.restore(points)[np.arange(n) * len(points) // max(n, 1)]

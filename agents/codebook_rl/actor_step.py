@@ -4,27 +4,52 @@
 
 Discrete and continuous actions have separate entry points, so that only the code that is needed gets
 compiled.
+
+Blank episodes
+--------------
+An episode is blank if all its rewards were the usual one and it was truncated rather than terminated.
+An actor learns nothing from it. If goals are rare, all episodes are blank: preferences stay at their
+initial values, and actions that are drawn independently at each step lead nowhere.
+
+An actor is therefore called lost if most recent episodes were blank, and if the last informative
+(non-blank) episode had a larger return than the last blank one, or there has been none. Each action
+that a lost actor draws is held for as long as random actions of the warm-up are; steps that only repeat
+an action do not enter its traces. An agent that has learned to stay within bounds until the time limit
+has blank episodes, too, but no better ones, so it is not lost.
+
+References
+----------
+Dabney, Ostrovski and Barreto, "Temporally-Extended epsilon-Greedy Exploration", ICLR 2021, on holding
+actions that are drawn at random.
 """
 
 import numpy as np
 
 from oda_rl._jit import inline_kernel, lean_kernel
 from oda_rl.agents.beta_policy import draw_point
-from oda_rl.agents.codebook_rl.blank_episodes import follow_episode, is_held
+from oda_rl.agents.codebook_rl.association import find_near, remember
 from oda_rl.agents.codebook_rl.rules.actor_critic import find_probabilities, learn
 from oda_rl.agents.codebook_rl.state import (
+    BLANK_RETURN,
+    BLANK_SHARE,
+    FINISHED,
+    GROWTH_HOLD,
+    INFORMATIVE_RETURN,
     LEARNING,
     LEARNING_STEPS,
     LEVEL_DONE,
     N_DRAWS,
     PHASE,
+    SIGN,
+    STEPS,
+    USUAL_REWARD,
     VISITED,
     open_memory,
     open_numbers,
     open_scratch,
     open_units,
 )
-from oda_rl.agents.codebook_rl.step import look, observe, remember
+from oda_rl.agents.codebook_rl.step import find_state_value, observe, update_codebook
 from oda_rl.agents.compiled_rollout import BEGIN, PAUSED
 
 # Lower bound of the probability of an option that was drawn, for a division
@@ -33,6 +58,45 @@ TINY = 1e-300
 # with continuous actions. A policy over discrete actions that hardly changes visits ever less, and the
 # scale would narrow with it; with continuous actions it is adapted for ever.
 NUMBERS_FOLLOWED, POINTS_FOLLOWED = 8, 1 << 40
+# Weight of the last episode in the running share of blank episodes; share above which an actor is lost
+EPISODE_RATE, MOST_BLANK = 0.1, 0.5
+
+
+@inline_kernel
+def follow_episode(state, env, reward, terminated, ended):
+    """Account for a step; at the end of an episode, determine whether the actor is lost in the next."""
+    memory, numbers = open_memory(state), open_numbers(state)
+    figures = numbers.figures
+    if numbers.counters[PHASE] != LEARNING:
+        return
+    memory.total[env] += numbers.settings[SIGN] * reward
+    memory.told[env] |= terminated or reward != figures[USUAL_REWARD]
+    if ended:
+        blank = 0.0 if memory.told[env] else 1.0
+        figures[BLANK_SHARE] += EPISODE_RATE * (blank - figures[BLANK_SHARE])
+        figures[INFORMATIVE_RETURN if memory.told[env] else BLANK_RETURN] = memory.total[env]
+        often = figures[BLANK_SHARE] > MOST_BLANK
+        memory.lost[env] = often and figures[INFORMATIVE_RETURN] > figures[BLANK_RETURN]
+        memory.told[env], memory.total[env] = False, 0.0
+
+
+@inline_kernel
+def is_held(state, env, draw):
+    """Whether a lost actor repeats its last action; if not, `draw` sets how long it holds the next one.
+
+    The preferences do not determine a repeated action, so that its gradient is set to 0.
+    """
+    memory = open_memory(state)
+    if not memory.lost[env]:
+        return False
+    held = memory.held[env] > 0
+    if held:
+        memory.held[env] -= 1
+        for a in range(memory.direction.shape[1]):
+            memory.direction[env, a] = 0.0
+    else:
+        memory.held[env] = int(draw * open_numbers(state).counters[GROWTH_HOLD])
+    return held
 
 
 @inline_kernel
@@ -122,14 +186,32 @@ def follow_step(state, env, reward, terminated, ended, event, code, followed):
 @lean_kernel
 def observe_numbers(state, env, observation, reward, terminated, ended, event, draws):
     """The step of an actor with discrete actions."""
-    told = observation, reward, terminated, ended, event, draws
-    code = observe(look, learn, choose_number, remember, state, env, *told)
+    transition = observation, reward, terminated, ended, event, draws
+    code = observe(find_state_value, learn, choose_number, remember, state, env, *transition)
     return follow_step(state, env, reward, terminated, ended, event, code, NUMBERS_FOLLOWED)
 
 
 @lean_kernel
 def observe_points(state, env, observation, reward, terminated, ended, event, draws):
     """The step of an actor with continuous actions."""
-    told = observation, reward, terminated, ended, event, draws
-    code = observe(look, learn, choose_point, remember, state, env, *told)
+    transition = observation, reward, terminated, ended, event, draws
+    code = observe(find_state_value, learn, choose_point, remember, state, env, *transition)
     return follow_step(state, env, reward, terminated, ended, event, code, POINTS_FOLLOWED)
+
+
+@lean_kernel
+def replay(state, points, order):
+    """Let the codebook grow by `points` (n, n_observed), in scaled units, in this `order` (n_steps,).
+
+    Each point is one step of `update_codebook`. Stops early when an annealing level is finished; returns
+    the number of steps made.
+    """
+    counters, scratch = open_numbers(state).counters, open_scratch(state)
+    for t in range(order.shape[0]):
+        for j in range(points.shape[1]):
+            scratch.z[j] = points[order[t], j]
+        update_codebook(state, find_near(state, points.shape[1]), 0)
+        counters[STEPS] += 1
+        if counters[LEVEL_DONE] == FINISHED:
+            return t + 1
+    return order.shape[0]

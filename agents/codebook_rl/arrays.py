@@ -1,6 +1,5 @@
 """The arrays of a learner: their sizes, and functions that create them."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -299,8 +298,8 @@ def make_scratch(sizes: Sizes) -> names.Scratch:
 class Table:
     """The state of a learner as a single argument of its kernels.
 
-    Every thread that only reads has its own set of scratch arrays. Acting while another thread learns
-    therefore does not change what is learned.
+    Every call that only reads borrows a set of scratch arrays of its own. Acting while another thread
+    learns therefore does not change what is learned.
 
     Parameters
     ----------
@@ -323,27 +322,24 @@ class Table:
         self.groups = groups
         self._shared = np.concatenate([slots(group) for group in groups])
         self.learning: NDArray[np.int64] = np.concatenate([self._shared, slots(scratch)])
-        self._own = threading.local()
         self._tallies = [scratch.tally]
+        self._free: list[tuple[NDArray[np.int64], names.Scratch]] = []  # for calls that only read
 
     @property
     def tally(self) -> NDArray[np.int64]:
-        """Costs of all searches, including those of reading threads."""
+        """Costs of all searches, including those of calls that only read."""
         return np.sum(self._tallies, axis=0)
 
-    def for_reading(self) -> tuple[NDArray[np.int64], names.Scratch]:
-        """Return the table with the scratch arrays of this thread, and these arrays."""
-        own = self._own
-        if not hasattr(own, "table"):
-            own.scratch = make_scratch(self.sizes)
-            own.table = np.concatenate([self._shared, slots(own.scratch)])
-            self._tallies.append(own.scratch.tally)
-        return own.table, own.scratch
-
     @contextmanager
-    def for_one_search(self) -> Iterator[tuple[NDArray[np.int64], names.Scratch]]:
-        """Yield the result of `for_reading`; searches made meanwhile are not counted."""
-        table, scratch = self.for_reading()
-        before = scratch.tally.copy()
-        yield table, scratch
-        scratch.tally[:] = before
+    def for_reading(self) -> Iterator[tuple[NDArray[np.int64], names.Scratch]]:
+        """Yield the table with scratch arrays that no other call uses meanwhile, and these arrays."""
+        try:
+            own = self._free.pop()
+        except IndexError:  # as many calls at once as never before
+            scratch = make_scratch(self.sizes)
+            own = np.concatenate([self._shared, slots(scratch)]), scratch
+            self._tallies.append(scratch.tally)
+        try:
+            yield own
+        finally:
+            self._free.append(own)

@@ -1,6 +1,6 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""The cells that are active for an observation: nearby branches, association probabilities, averages.
+"""The cells that are active for an observation: nearby branches, association probabilities, values.
 
 A branch is a region between planes. The search is best-first: it descends to the region that contains
 the observation, and then repeatedly to the region with the smallest lower bound of its distance, which
@@ -12,9 +12,15 @@ determine the values near their neighbours. `distance`, `share` (n_places,) and 
 for cells; loops over them are vectorised.
 """
 
+import math
+
 from oda_rl._jit import inline_kernel, lean_kernel, pasted_kernel, vector_kernel
+from oda_rl.agents import bounds
+from oda_rl.agents.action_choice import index_of_largest
+from oda_rl.agents.codebook_rl.rules.traces import read_block
 from oda_rl.agents.codebook_rl.state import (
     DISTANCES,
+    N_BASIS,
     N_LABELS,
     PLANES,
     SEARCHES,
@@ -28,7 +34,7 @@ from oda_rl.agents.codebook_rl.state import (
     open_scratch,
     open_units,
 )
-from oda_rl.codebook.association import add_distances, associate, smallest
+from oda_rl.codebook.association import add_distances, associate, index_of_smallest, smallest
 
 # Cells with less than exp(-REACH) times the share of the nearest cell are not active.
 REACH = 8.0
@@ -116,6 +122,15 @@ def average_rows(share, only, q, first, last, n, sums):
         r += 1
 
 
+@inline_kernel
+def value_of_rows(sums, base, n_basis, z):
+    """The linear function of z with the coefficients in `sums`, from `base` on."""
+    value = sums[base]
+    for j in range(n_basis - 1):
+        value += sums[base + 1 + j] * z[j]
+    return value
+
+
 @vector_kernel
 def leverage(distance, share, only, n_cells, temperature, linear):
     """Sum of squares of the features: p_i and, for `linear` cells, p_i (z - mu_i) / sqrt(T)."""
@@ -155,20 +170,23 @@ def find_shares_by_label(state, n_found, temperature):
 # -- branches ----------------------------------------------------------------------------------------
 
 
-@lean_kernel
-def route(location, n_cells, normal, offset, child, branch):
-    """Fill `branch` with the branch in whose region each codevector lies.
+@inline_kernel
+def scale_observation(state, observation):
+    """Fill `scratch.z` with the observation in scaled units, limited by `bounds.keep_inside`.
 
-    `location` is (n_features, capacity); `normal`, `offset` and `child` are those of `Planes`.
+    Returns False if a coordinate is not finite or, in a table of states, not one of its values.
     """
-    for i in range(n_cells):
-        node = 0 if child.shape[0] > 0 else -1
-        while node >= 0:
-            above = -offset[node]
-            for j in range(normal.shape[1]):
-                above += normal[node, j] * location[j, i]
-            node = child[node, 1 if above > 0.0 else 0]
-        branch[i] = ~node
+    units, scratch = open_units(state), open_scratch(state)
+    finite = True
+    for j in range(units.centre.shape[0]):
+        finite &= math.isfinite(observation[j])
+        z = (observation[j] - units.centre[j]) / units.scale[j]
+        if units.counts.shape[0] > 0:
+            finite &= 0.0 <= z < units.counts[j] and z == math.floor(z)
+        else:
+            z = bounds.keep_inside(z, units.lowest[j], units.highest[j])
+        scratch.z[j] = z
+    return finite
 
 
 @inline_kernel
@@ -177,23 +195,6 @@ def recall(state, env):
     memory, scratch = open_memory(state), open_scratch(state)
     for j in range(scratch.z.shape[0]):
         scratch.z[j] = memory.z[env, j]
-
-
-@lean_kernel
-def measure(state, n_found, n_coordinates):
-    """Find the squared distances of `scratch.z` from the cells of the branches found.
-
-    Distances are taken along the first `n_coordinates` of a location.
-    """
-    counters, branches, scratch = open_numbers(state).counters, open_branches(state), open_scratch(state)
-    width = counters[WIDTH]
-    for k in range(n_found):
-        branch = scratch.found[k]
-        away = scratch.distance[k * width : (k + 1) * width]
-        for i in range(width):
-            away[i] = 0.0
-        add_distances(scratch.z, 0, n_coordinates, branches.location[branch], width, away)
-        scratch.tally[DISTANCES] += branches.size[branch]
 
 
 @lean_kernel
@@ -251,3 +252,87 @@ def find_near(state, n_coordinates):
         scratch.key[least], scratch.node[least] = scratch.key[n_waiting], scratch.node[n_waiting]
     tally[SEARCHES] += 1
     return n_found
+
+
+# -- the active cells --------------------------------------------------------------------------------
+
+
+@inline_kernel
+def activate_cells(state, n_found):
+    """Find the active cells for `scratch.z`, and fill `scratch.values` with Q of every action.
+
+    Returns the place of the active cell if there is only one (softness 0), else -1.
+    """
+    numbers, scratch = open_numbers(state), open_scratch(state)
+    counters, share = numbers.counters, scratch.share
+    width, n_basis = counters[WIDTH], counters[N_BASIS]
+    temperature = numbers.settings[SOFTNESS] * numbers.settings[TEMPERATURE]
+    only = -1
+    if counters[N_LABELS] > 1:
+        find_shares_by_label(state, n_found, temperature)
+    elif temperature > 0.0:
+        shares_of_all(scratch.distance, n_found * width, temperature, share)
+    else:
+        only = index_of_smallest(scratch.distance, n_found * width)
+        share[only] = 1.0
+    n_rows, n_added = scratch.sums.shape[0], 0
+    for k in range(n_found):
+        own = only - k * width if only >= 0 else -1
+        if only < 0 or 0 <= own < width:
+            part = share[k * width : (k + 1) * width]
+            sums = scratch.sums if n_added == 0 else scratch.parts
+            average_rows(part, own, read_block(state, k), 0, n_rows, width, sums)
+            for r in range(n_rows if n_added > 0 else 0):
+                scratch.sums[r] += scratch.parts[r]
+            n_added += 1
+    for a in range(scratch.values.shape[0]):
+        scratch.values[a] = value_of_rows(scratch.sums, a * n_basis, n_basis, scratch.z)
+    return only
+
+
+@inline_kernel
+def remember(state, env, n_found, only):
+    """Store what the next step learns from: the location, and the cells active for the action."""
+    numbers, memory, scratch = open_numbers(state), open_memory(state), open_scratch(state)
+    counters, width, kept = numbers.counters, numbers.counters[WIDTH], memory.share[env]
+    for j in range(scratch.z.shape[0]):
+        memory.z[env, j] = scratch.z[j]
+    for k in range(n_found):
+        memory.found[env, k] = scratch.found[k]
+    memory.n_found[env] = n_found
+    memory.only[env] = only
+    if only >= 0:
+        kept[only] = 1.0
+    else:
+        for p in range(n_found * width):
+            kept[p] = scratch.share[p]
+        if counters[N_LABELS] > 1:
+            for p in range(n_found * width):
+                if scratch.label[p] != memory.action[env]:
+                    kept[p] = 0.0
+    temperature = value_temperature(numbers.settings)
+    memory.norm[env] = leverage(
+        scratch.distance, kept, only, n_found * width, temperature, counters[N_BASIS] > 1
+    )
+
+
+@lean_kernel
+def evaluate_numbered(state, observations, actions, values):
+    """Fill `actions` (n, 1) with the greedy actions, and `values` (n, n_actions) with all Q values.
+
+    With an actor, `values` has its preferences, and one more column with the state value.
+    `observations` are (n, n_observed), float64. Ties go to the first action. Returns False for an
+    observation that is not valid.
+    """
+    scratch, n_basis = open_scratch(state), open_numbers(state).counters[N_BASIS]
+    for t in range(observations.shape[0]):
+        if not scale_observation(state, observations[t]):
+            return False
+        activate_cells(state, find_near(state, observations.shape[1]))
+        n_actions = scratch.values.shape[0]
+        for a in range(n_actions):
+            values[t, a] = scratch.values[a]
+        if values.shape[1] > n_actions:
+            values[t, n_actions] = value_of_rows(scratch.sums, n_actions * n_basis, n_basis, scratch.z)
+        actions[t, 0] = index_of_largest(scratch.values)
+    return True

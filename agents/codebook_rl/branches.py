@@ -5,14 +5,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl._jit import aligned_zeros
+from oda_rl._jit import aligned_zeros, lean_kernel
 from oda_rl.agents.codebook_rl.arrays import Sizes
-from oda_rl.agents.codebook_rl.association import route
 from oda_rl.agents.codebook_rl.rules import traces
 from oda_rl.agents.codebook_rl.state import BRANCH_WIDTH, NOWHERE, Branches, Ledger, Planes
 from oda_rl.codebook.book import Codebook
 
 Array = NDArray[np.float64]
+
+
+@lean_kernel
+def route(location: Any, n_cells: int, normal: Any, offset: Any, child: Any, branch: Any) -> None:
+    """Fill `branch` with the branch in whose region each codevector lies.
+
+    `location` is (n_features, capacity); `normal`, `offset` and `child` are those of `Planes`.
+    """
+    for i in range(n_cells):
+        node = 0 if child.shape[0] > 0 else -1
+        while node >= 0:
+            above = -offset[node]
+            for j in range(normal.shape[1]):
+                above += normal[node, j] * location[j, i]
+            node = child[node, 1 if above > 0.0 else 0]
+        branch[i] = ~node
 
 
 class BranchTree:

@@ -10,10 +10,9 @@ from oda_rl._schema import Schema
 from oda_rl._types import Array
 from oda_rl._validation import LARGEST
 from oda_rl.agents.actions import ActionCodec
+from oda_rl.agents.codebook_rl import joint_step, step
 from oda_rl.agents.codebook_rl import state as names
-from oda_rl.agents.codebook_rl import step as kernels
-from oda_rl.agents.codebook_rl import table_step
-from oda_rl.agents.codebook_rl.acting import ActingLearner
+from oda_rl.agents.codebook_rl.acting import ActingLearner, TDErrorMonitor
 from oda_rl.agents.codebook_rl.arrays import (
     Sizes,
     Table,
@@ -27,14 +26,13 @@ from oda_rl.agents.codebook_rl.branches import BranchStorage, BranchTree
 from oda_rl.agents.codebook_rl.rules import q_lambda, table_q
 from oda_rl.agents.codebook_rl.schema import codebook_schema
 from oda_rl.agents.codebook_rl.slow_timescale import SlowTimescale
-from oda_rl.agents.codebook_rl.td_error_monitor import TDErrorMonitor
 from oda_rl.agents.compiled_rollout import BEGIN, PAUSED, RECALL, STEP, ObserveFunction, Rollout, run
 from oda_rl.agents.config import CodebookConfig, TwoTimescaleConfig
 from oda_rl.agents.observation_scale import ObservationScale
 
-OBSERVE_NUMBERED = ObserveFunction(kernels.observe_numbered)
-OBSERVE_JOINT = ObserveFunction(kernels.observe_joint)
-OBSERVE_TABLE = ObserveFunction(table_step.observe_table)
+OBSERVE_NUMBERED = ObserveFunction(step.observe_numbered)
+OBSERVE_JOINT = ObserveFunction(joint_step.observe_joint)
+OBSERVE_TABLE = ObserveFunction(table_q.observe_table)
 NO_COUNTS = np.empty(0, dtype=np.int64)
 
 
@@ -109,7 +107,7 @@ class TwoTimescaleLearner(ActingLearner):
         self._monitor = TDErrorMonitor(figures, self.sizes.capacity) if wanted else None
         self.numbers = self.numbers._replace(figures=self._monitor.figures if self._monitor else figures)
         if self._storage:
-            self._collect()
+            self._make_table()
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -155,8 +153,8 @@ class TwoTimescaleLearner(ActingLearner):
     ) -> int:
         self._observation[:] = observation
         event, draws = BEGIN if first else STEP, self.draws.draw()
-        told = float(reward), terminated, ended, event, draws
-        code: int = self._observe.function(self._table.learning, env, self._observation, *told)
+        transition = float(reward), terminated, ended, event, draws
+        code: int = self._observe.function(self._table.learning, env, self._observation, *transition)
         return self.next_action(env) if code == PAUSED else code
 
     def _run(self, env_step: Any, env_reset: Any, rollout: Rollout, n_steps: int) -> int:
@@ -207,8 +205,8 @@ class TwoTimescaleLearner(ActingLearner):
         self.table_rule.begin(self.slow.codebook, self.sizes, self.config.learning_rate, 0.0)
         self.numbers.counters[names.PHASE] = names.LEARNING
         self.numbers.figures[names.NEXT_SLOW] = np.inf
-        self._hold_cells()
-        self._recall()
+        self._load_cells()
+        self._restore_active_cells()
 
     def _start_learning(self) -> None:
         """Give every cell the optimistic value, and begin the learning phase."""
@@ -246,10 +244,10 @@ class TwoTimescaleLearner(ActingLearner):
         counters[names.LEVEL_DONE] = 0
         counters[names.SLOW_STEPS] = self.annealer.n
         counters[names.LEVEL_LENGTH] = self.annealer.level_length
-        self._hold_cells()
-        self._recall()
+        self._load_cells()
+        self._restore_active_cells()
 
-    def _hold_cells(self) -> None:
+    def _load_cells(self) -> None:
         """Load the cells of the codebook into the arrays of compiled code."""
         book, counters = self.slow.codebook, self.numbers.counters
         branch = self.tree.branch if self.tree else None
@@ -259,12 +257,12 @@ class TwoTimescaleLearner(ActingLearner):
         counters[names.N_CELLS] = book.n_cells
         counters[names.WIDTH] = self._storage.width
         self.numbers.settings[names.TEMPERATURE] = self.annealer.temperature if self.annealer else 1.0
-        self._collect()
+        self._make_table()
 
     def _new_memory(self) -> names.Memory:
         return make_memory(self.sizes)
 
-    def _recall(self) -> None:
+    def _restore_active_cells(self) -> None:
         """Find the active cells for the stored observations again."""
         draws = np.zeros(self.sizes.n_draws)
         for env in range(self.sizes.n_envs):
@@ -273,7 +271,7 @@ class TwoTimescaleLearner(ActingLearner):
             )
         self._scratch.tally[:] = 0
 
-    def _collect(self) -> None:
+    def _make_table(self) -> None:
         """Make the table that compiled code takes; needed whenever an array has been replaced."""
         storage, numbers, memory = self._storage, self.numbers, self.memory
         assert storage is not None
@@ -322,13 +320,13 @@ class TwoTimescaleLearner(ActingLearner):
         self._scratch.tally[:] = state["tally"] if state["memory"] else 0
         if self.annealer is None and not self.sizes.is_table:
             return
-        self._hold_cells()
+        self._load_cells()
         if state["memory"]:
             storage: Any = self._storage
             for name, part in state["ledger"].items():
                 getattr(storage.ledger, name)[:] = part
         else:
-            self._recall()
+            self._restore_active_cells()
 
     def _set_errors(self, errors: Array, before: Array) -> None:
         """Restore the TD errors of the cells; if none are stored, use those of nearest former cells."""
@@ -347,4 +345,4 @@ class TwoTimescaleLearner(ActingLearner):
         self.__dict__.update(state)
         if self._storage:
             self._storage.bind(self.slow.codebook)
-            self._collect()
+            self._make_table()

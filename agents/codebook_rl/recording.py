@@ -1,4 +1,15 @@
-"""Transitions of a warm-up, used to find noise coordinates and the common part of all rewards."""
+"""Transitions of a warm-up, used to find noise coordinates and the common part of all rewards.
+
+A noise coordinate of observations is drawn independently at each step, without information. Cells lie in
+the space of all coordinates, and distances along all of them determine which cells learn from a sample.
+So a few coordinates without information hide those that have some. Under the random actions of a warm-up
+a noise coordinate is independent of itself a step before, of the other coordinates now, before and
+after, of actions and of rewards. Its products with any of these are also uncorrelated with rewards and
+with what comes next. A state variable depends on its previous value, and a number that an environment
+draws for the agent to react to affects rewards or what comes next, so that both fail one of these tests.
+All tests are correlations of ranks, both of coordinates and of their distances from the median. So
+neither units nor heavy tails matter.
+"""
 
 from functools import cached_property
 from typing import Any
@@ -7,22 +18,30 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from oda_rl._types import Array
 from oda_rl._validation import LARGEST
+from oda_rl._weighted import standardised
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.codebook_rl.arrays import Sizes
 from oda_rl.agents.learner import Learner
-from oda_rl.agents.noise_coordinates import MOST_COORDINATES, find_noise
 from oda_rl.agents.observation_scale import ObservationScale
 
 # Actions with more options in all are described by the numbers that an environment takes for them,
 # instead of indicators of the options
 MOST_OPTIONS = 64
 # Losses have a common part if the smallest loss is at least their interquartile range. If more than
-# MOST_EQUAL of all losses equal the smallest one, it is taken as the price of a step instead.
-QUARTERS, MOST_EQUAL = (0.25, 0.75), 0.5
+# MOST_LEAST of all losses equal the smallest one, it is taken as the price of a step instead.
+QUARTERS, MOST_LEAST = (0.25, 0.75), 0.5
 # If actions explain more than this share of the variance of the losses (of their ranks), the losses are
 # taken as costs of actions.
 MOST_BY_ACTIONS = 0.5
+# Correlations from n transitions have a standard deviation of 1 / sqrt(n). One that is this many
+# deviations away from 0 is not due to chance.
+DEVIATIONS = 5.0
+# With fewer transitions or more coordinates none is called noise: there are too many tests of pairs.
+FEWEST, MOST_COORDINATES = 500, 64
+# A coordinate with one value in more than this fraction of the transitions is a rare signal, not noise.
+MOST_EQUAL_VALUES = 0.6
 
 
 def row_length(sizes: Sizes) -> int:
@@ -66,6 +85,14 @@ class WarmUpRecord:
             return np.zeros(d, dtype=np.bool_)
         return find_noise(rows[:, :d], self._taken(actions), rows[:, -2], rows[:, d : 2 * d])
 
+    def find_usual_reward(self) -> float:
+        """The most frequent reward, of several the one that occurred last; 0 if there is none."""
+        if self.n == 0:
+            return 0.0
+        latest_first = self.rows[: self.n, -2][::-1]
+        rewards, first, counts = np.unique(latest_first, return_index=True, return_counts=True)
+        return float(rewards[np.lexsort((first, -counts))[0]])
+
     def find_common_loss(self, sign: float, actions: ActionCodec) -> float:
         """The smallest loss, below 0, if it is common to all rewards times `sign`; else 0.
 
@@ -74,7 +101,7 @@ class WarmUpRecord:
         """
         rewards, terminated = sign * self.rows[: self.n, -2], self.rows[: self.n, -1]
         least = float(rewards.max(initial=-np.inf))
-        if not -np.inf < least < 0.0 or terminated.any() or np.mean(rewards == least) > MOST_EQUAL:
+        if not -np.inf < least < 0.0 or terminated.any() or np.mean(rewards == least) > MOST_LEAST:
             return 0.0
         low, high = np.quantile(rewards, QUARTERS)
         taken = self._taken(actions)
@@ -140,3 +167,76 @@ class RecordingLearner(Learner):
     def _end_warm_up(self) -> None:
         self.scale.coarsen(self.record.find_noise(self.actions))
         self.record = WarmUpRecord(self.sizes, 0)
+
+
+# -- noise coordinates -------------------------------------------------------------------------------
+
+
+def find_noise(before: Array, actions: Array, rewards: Array, after: Array) -> NDArray[np.bool_]:
+    """Find the coordinates that are noise, from transitions under random actions.
+
+    Parameters
+    ----------
+    before, after : ndarray of shape (n, n_observed)
+        The observations at the two ends of each transition.
+    actions : ndarray of shape (n, n_options)
+        Features of the actions: which option was taken, or the coordinates of a continuous action.
+    rewards : ndarray of shape (n,)
+
+    Returns
+    -------
+    ndarray of shape (n_observed,), bool
+        Whether each coordinate is noise. False for all if every coordinate that varies would be noise,
+        or if there are too few transitions or too many coordinates.
+    """
+    n, d = before.shape
+    noise = np.zeros(d, dtype=np.bool_)
+    if n < FEWEST or not 1 < d <= MOST_COORDINATES:
+        return noise
+    now, later, acts = _with_sizes(before), _with_sizes(after), _scores(actions)
+    rewarded = _with_sizes(rewards[:, None])
+    for j in np.flatnonzero(_varies(before)):
+        own, others = [j, d + j], np.delete(np.arange(2 * d), [j, d + j])
+        around = (now[:, others], later, rewarded)
+        noise[j] = _unrelated(now[:, own], *around) and _unrelated(later[:, own], now, acts, rewarded)
+    # Candidates must not explain what remains of rewards and changes after a regression on the rest.
+    known = np.hstack([np.ones((n, 1)), now[:, np.tile(~noise, 2)], acts])
+    follows = np.column_stack([rewards, after[:, ~noise] - before[:, ~noise]])
+    follows = _with_sizes(follows - known @ np.linalg.lstsq(known, follows)[0])
+    rewarded = follows[:, [0, follows.shape[1] // 2]]
+    for j in np.flatnonzero(noise):
+        with_one = _standard(now[:, [j]] * np.hstack([acts, now[:, :d]]))
+        with_two = [_standard(with_one[:, len(acts.T) :] * own[:, None]) for own in acts.T]
+        noise[j] = _unrelated(now[:, [j, d + j]], follows) and _unrelated(with_one, follows)
+        noise[j] = noise[j] and all(_unrelated(part, rewarded) for part in with_two)
+    return noise if not noise[_moves(before)].all() else np.zeros(d, dtype=np.bool_)
+
+
+def _unrelated(columns: Array, *others: Array) -> bool:
+    """Whether all correlations of the scores in `columns` (n, p) with those in others may be chance."""
+    largest = DEVIATIONS * np.sqrt(len(columns))
+    return all(np.abs(columns.T @ part).max(initial=0.0) < largest for part in others)
+
+
+def _standard(columns: Array) -> Array:
+    return standardised(columns, np.ones(len(columns)))
+
+
+def _scores(columns: Array) -> Array:
+    """Ranks of each column, with mean 0 and variance 1; 0 if all are equal."""
+    return _standard(rankdata(columns, axis=0))
+
+
+def _with_sizes(columns: Array) -> Array:
+    """Scores of columns, and of their absolute distances from the median."""
+    return np.hstack([_scores(columns), _scores(np.abs(columns - np.median(columns, axis=0)))])
+
+
+def _moves(observations: Array) -> NDArray[np.bool_]:
+    return np.asarray(observations.min(axis=0) < observations.max(axis=0))
+
+
+def _varies(observations: Array) -> NDArray[np.bool_]:
+    """Which coordinates have no single value in more than `MOST_EQUAL_VALUES` of the observations."""
+    most = [np.unique(column, return_counts=True)[1].max() for column in observations.T]
+    return np.array(most) <= MOST_EQUAL_VALUES * len(observations)

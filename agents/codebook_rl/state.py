@@ -76,7 +76,7 @@ WIDTH = 12
 # How often the warm-up was extended; whether it had something to learn from: an episode that terminated
 # or, with discrete actions, rewards that differ
 EXTENSIONS = 13
-TOLD = 14
+INFORMATIVE = 14
 N_COUNTERS = 15
 
 # Running figures, float64
@@ -93,7 +93,7 @@ ACTOR_UNIT = 9
 # Four figures of `bounds.bound_reward`; the last one is the second largest reward
 REWARDS = 10
 RECURRING_REWARD = REWARDS + 3
-# Three running means of a critic, and tau, the steps by which the discount rises (`rules.horizon`)
+# Three running means of a critic, and tau, the steps by which the discount rises (`rules.traces`)
 MEAN_VALUE = 14
 MEAN_SQUARE = 15
 UNEXPLAINED = 16
@@ -102,11 +102,11 @@ KNOWN_STEPS = 17
 BEST_GOING_ON = 18
 # Step count at the last step that did not end an episode
 WENT_ON = 19
-# For `blank_episodes`: the usual reward (the last one of the warm-up), the share of blank episodes, and
-# the returns of the last informative and of the last blank episode
+# For the blank episodes of `actor_step`: the usual reward (the most frequent one of the warm-up), the
+# share of blank episodes, and the returns of the last informative and of the last blank episode
 USUAL_REWARD = 20
 BLANK_SHARE = 21
-TOLD_RETURN = 22
+INFORMATIVE_RETURN = 22
 BLANK_RETURN = 23
 # The lowest reward of an actor's warm-up, a reward that terminated an episode counting as 0; infinite
 # before there is any
@@ -229,14 +229,14 @@ class Memory(NamedTuple):
     products. The first `n_found` of `found` are the branches used, `share` (n_places) the association
     probabilities of their cells for the action taken, `only` the place of the single active cell, or -1.
     `norm` is the sum of squares of the features, `reach` the sum of squared discounts c_i of
-    `rules.horizon`, and `trace_scale` a common factor of the traces.
+    `rules.traces`, and `trace_scale` a common factor of the traces.
 
     `action` is the index of the action taken, 0 if it is continuous, `command` (n_command) what the
     environment takes for it, `held` the number of steps for which it is still to be repeated, and
     `exploratory` whether another action had a larger value. With an actor, `direction` (n_actions) is
     the gradient of the log-probability of the action by the preferences, `total` the return of the
     episode so far, `told` whether the episode is known not to be blank, and `lost` whether the actor is
-    lost and holds its actions (`blank_episodes`).
+    lost and holds its actions (`actor_step`).
 
     In a table of states `exploring` is true if the behaviour follows the novelty. `recent` (N_RECENT) is
     a ring buffer of the visited pairs, cell * n_actions + action, `n_recent` the number of pairs ever

@@ -4,7 +4,9 @@
 
 One call of `observe` handles a transition: it makes a step of the learning rule over soft aggregate
 states and, at some steps, an update of the slow annealer. The result of one search of the codebook is
-used for the value of the state, for the choice of the next action, and for the annealer.
+used for the value of the state, for the choice of the next action, and for the annealer. The kernels
+stand in the order in which `observe` calls them; the search, the shares of the cells and their values
+are in `association`, the learning rule in `rules.q_lambda`.
 
 Its last arguments are those that `oda_rl.agents.compiled_rollout` passes:
 
@@ -21,41 +23,51 @@ It returns the next action (0 if actions are continuous), or a code below 0.
 
 import math
 
-import numpy as np
-
 from oda_rl._jit import inline_kernel, lean_kernel
 from oda_rl.agents import bounds
-from oda_rl.agents.action_choice import index_of_largest
+from oda_rl.agents.action_choice import begin_random, choose_numbered, falling, index_of_largest
 from oda_rl.agents.codebook_rl.association import (
-    average_rows,
+    activate_cells,
     find_near,
-    find_shares_by_label,
-    leverage,
     recall,
-    shares_of_all,
-    value_temperature,
+    remember,
+    scale_observation,
+    value_of_rows,
 )
-from oda_rl.agents.codebook_rl.behaviour import choose, choose_joint, find_best, gather_near
-from oda_rl.agents.codebook_rl.codebook_update import is_single_step, update_codebook
-from oda_rl.agents.codebook_rl.rules.q_lambda import learn
-from oda_rl.agents.codebook_rl.rules.traces import catch_up, forget, read_block
+from oda_rl.agents.codebook_rl.rules.q_lambda import FIGURE_RATE, learn
+from oda_rl.agents.codebook_rl.rules.traces import catch_up, clear_traces
 from oda_rl.agents.codebook_rl.state import (
     BEST_ENDING,
     BEST_GOING_ON,
+    DISTORTION,
+    EPSILON_END,
+    EPSILON_START,
+    EPSILON_STEPS,
     FINISHED,
+    FLATTENING,
     GAMMA,
+    GROWING,
+    GROWTH_HOLD,
+    HOLD,
     LEARNING,
     LEARNING_STEPS,
     LEVEL_DONE,
+    LEVEL_LENGTH,
     N_BASIS,
+    N_CELLS,
     N_LABELS,
     NEXT_SLOW,
     PHASE,
     REWARDS,
     SIGN,
-    SOFTNESS,
+    SLOW_A,
+    SLOW_B,
+    SLOW_DOUBLING,
+    SLOW_EVERY,
+    SLOW_STEPS,
     STEPS,
     TEMPERATURE,
+    WENT_ON,
     WIDTH,
     open_branches,
     open_memory,
@@ -71,144 +83,16 @@ from oda_rl.agents.compiled_rollout import (
     PAUSED,
     RECALL,
 )
-from oda_rl.codebook.association import index_of_smallest
+from oda_rl.codebook.association import EXACT, SQUARED_EUCLIDEAN, associate
+from oda_rl.codebook.learning import MIN_WEIGHT
+from oda_rl.codebook.learning import learn as move_cells
 
-
-@inline_kernel
-def scale_observation(state, observation):
-    """Fill `scratch.z` with the observation in scaled units, limited by `bounds.keep_inside`.
-
-    Returns False if a coordinate is not finite or, in a table of states, not one of its values.
-    """
-    units, scratch = open_units(state), open_scratch(state)
-    finite = True
-    for j in range(units.centre.shape[0]):
-        finite &= math.isfinite(observation[j])
-        z = (observation[j] - units.centre[j]) / units.scale[j]
-        if units.counts.shape[0] > 0:
-            finite &= 0.0 <= z < units.counts[j] and z == math.floor(z)
-        else:
-            z = bounds.keep_inside(z, units.lowest[j], units.highest[j])
-        scratch.z[j] = z
-    return finite
-
-
-@inline_kernel
-def value_of_rows(sums, base, n_basis, z):
-    """The linear function of z with the coefficients in `sums`, from `base` on."""
-    value = sums[base]
-    for j in range(n_basis - 1):
-        value += sums[base + 1 + j] * z[j]
-    return value
-
-
-@inline_kernel
-def activate(state, n_found):
-    """Find the active cells for `scratch.z`, and fill `scratch.values` with Q of every action.
-
-    Returns the place of the active cell if there is only one (softness 0), else -1.
-    """
-    numbers, scratch = open_numbers(state), open_scratch(state)
-    counters, share = numbers.counters, scratch.share
-    width, n_basis = counters[WIDTH], counters[N_BASIS]
-    temperature = numbers.settings[SOFTNESS] * numbers.settings[TEMPERATURE]
-    only = -1
-    if counters[N_LABELS] > 1:
-        find_shares_by_label(state, n_found, temperature)
-    elif temperature > 0.0:
-        shares_of_all(scratch.distance, n_found * width, temperature, share)
-    else:
-        only = index_of_smallest(scratch.distance, n_found * width)
-        share[only] = 1.0
-    n_rows, n_added = scratch.sums.shape[0], 0
-    for k in range(n_found):
-        own = only - k * width if only >= 0 else -1
-        if only < 0 or 0 <= own < width:
-            part = share[k * width : (k + 1) * width]
-            sums = scratch.sums if n_added == 0 else scratch.parts
-            average_rows(part, own, read_block(state, k), 0, n_rows, width, sums)
-            for r in range(n_rows if n_added > 0 else 0):
-                scratch.sums[r] += scratch.parts[r]
-            n_added += 1
-    for a in range(scratch.values.shape[0]):
-        scratch.values[a] = value_of_rows(scratch.sums, a * n_basis, n_basis, scratch.z)
-    return only
-
-
-@inline_kernel
-def remember(state, env, n_found, only):
-    """Store what the next step learns from: the location, and the cells active for the action."""
-    numbers, memory, scratch = open_numbers(state), open_memory(state), open_scratch(state)
-    counters, width, kept = numbers.counters, numbers.counters[WIDTH], memory.share[env]
-    for j in range(scratch.z.shape[0]):
-        memory.z[env, j] = scratch.z[j]
-    for k in range(n_found):
-        memory.found[env, k] = scratch.found[k]
-    memory.n_found[env] = n_found
-    memory.only[env] = only
-    if only >= 0:
-        kept[only] = 1.0
-    else:
-        for p in range(n_found * width):
-            kept[p] = scratch.share[p]
-        if counters[N_LABELS] > 1:
-            for p in range(n_found * width):
-                if scratch.label[p] != memory.action[env]:
-                    kept[p] = 0.0
-    temperature = value_temperature(numbers.settings)
-    memory.norm[env] = leverage(
-        scratch.distance, kept, only, n_found * width, temperature, counters[N_BASIS] > 1
-    )
-
-
-@inline_kernel
-def remember_joint(state, env, n_found, only):
-    """`remember` for a location with an action: the norm includes the squares of the products, too."""
-    remember(state, env, n_found, only)
-    numbers, branches = open_numbers(state), open_branches(state)
-    memory, scratch = open_memory(state), open_scratch(state)
-    n_features, width = branches.location.shape[1], numbers.counters[WIDTH]
-    if scratch.z.shape[0] == n_features or numbers.counters[N_BASIS] == 1:
-        return
-    temperature, norm = value_temperature(numbers.settings), memory.norm[env]
-    # (distance in observation) x (distance in action)
-    n_observed, kept = n_features - scratch.best.shape[0], memory.share[env]
-    for k in range(n_found):
-        location = branches.location[scratch.found[k]]
-        for i in range(width):
-            p = k * width + i
-            if kept[p] > 0.0:
-                observed = 0.0
-                for j in range(n_observed):
-                    observed += (scratch.z[j] - location[j, i]) ** 2
-                acted = scratch.distance[p] - observed
-                norm += kept[p] * kept[p] * observed * acted / (temperature * temperature)
-    memory.norm[env] = norm
-
-
-@inline_kernel
-def count_step(state, reward, terminated):
-    """Count a step and record its reward; returns the reward to maximise, bounded."""
-    numbers = open_numbers(state)
-    settings, counters, figures = numbers.settings, numbers.counters, numbers.figures
-    counters[STEPS] += 1
-    counters[LEARNING_STEPS] += counters[PHASE] == LEARNING
-    bounded = bounds.bound_reward(settings[SIGN] * reward, settings[GAMMA], figures, REWARDS)
-    if counters[PHASE] != LEARNING:
-        best = BEST_ENDING if terminated else BEST_GOING_ON
-        figures[best] = max(figures[best], bounded)
-    return bounded
-
-
-@inline_kernel
-def learn_from(rule, state, env, reward, terminated, value):
-    """Count a step and, in the learning phase, learn from the transition by a `rule`.
-
-    `value` is that of the next observation. Returns False if the values have diverged.
-    """
-    bounded = count_step(state, reward, terminated)
-    learning = open_numbers(state).counters[PHASE] == LEARNING
-    return not learning or rule(state, env, bounded, 0.0 if terminated else value)
+# Samples per cell over which the frequency of visits is averaged
+DENSITY_SAMPLES = 20.0
+# Limits of the slow stepsize, so that a single sample does not move a rarely visited cell too far
+MIN_FREQUENCY = 1e-9
+MAX_EMPHASIS = 10.0
+MAX_STEPSIZE = 0.5
 
 
 @inline_kernel
@@ -235,6 +119,156 @@ def begin(state, env, observation, reward, event):
 
 
 @inline_kernel
+def learn_from(rule, state, env, reward, terminated, value):
+    """Count a step, record its reward and, in the learning phase, learn from it by a `rule`.
+
+    `value` is that of the next observation. Returns False if the values have diverged.
+    """
+    numbers = open_numbers(state)
+    settings, counters, figures = numbers.settings, numbers.counters, numbers.figures
+    is_learning = counters[PHASE] == LEARNING
+    counters[STEPS] += 1
+    counters[LEARNING_STEPS] += is_learning
+    bounded = bounds.bound_reward(settings[SIGN] * reward, settings[GAMMA], figures, REWARDS)
+    if is_learning:
+        return rule(state, env, bounded, 0.0 if terminated else value)
+    best = BEST_ENDING if terminated else BEST_GOING_ON
+    figures[best] = max(figures[best], bounded)
+    return True
+
+
+# -- the behaviour policy ----------------------------------------------------------------------------
+
+
+@inline_kernel
+def begins_random(draw, settings, counters):
+    """Whether a random action begins now, and the longest time that such actions are held."""
+    hold = counters[GROWTH_HOLD]
+    random = True
+    if counters[PHASE] == LEARNING:
+        hold = counters[HOLD]
+        start, end = settings[EPSILON_START], settings[EPSILON_END]
+        epsilon = falling(start, end, counters[LEARNING_STEPS], settings[EPSILON_STEPS])
+        random = draw < begin_random(epsilon, hold)
+    return random, hold
+
+
+@inline_kernel
+def choose(state, env, n_found, n_near, best, event, draws):
+    """Choose the discrete action of an environment: epsilon-greedy, with random actions held.
+
+    Does nothing if the event is RECALL. The arguments are described in `observe`.
+    """
+    if event > BEGIN:
+        return
+    numbers, units = open_numbers(state), open_units(state)
+    memory, scratch = open_memory(state), open_scratch(state)
+    random, hold = begins_random(draws[0], numbers.settings, numbers.counters)
+    choose_numbered(env, draws, random, hold, scratch.values, memory)
+    for j in range(units.commands.shape[1]):
+        memory.command[env, j] = units.commands[memory.action[env], j]
+
+
+# -- the slow timescale ------------------------------------------------------------------------------
+
+
+@inline_kernel
+def slow_stepsize(frequency, settings, counters):
+    """The slow stepsize at a location whose cells are visited with this `frequency` f.
+
+    It is multiplied by (K f(x))^-flattening, so that the codebook learns less where the agent has
+    already spent much time.
+    """
+    n_cells = counters[N_CELLS]
+    emphasis = 1.0
+    if settings[FLATTENING] > 0.0:
+        emphasis = (n_cells * frequency + MIN_FREQUENCY) ** -settings[FLATTENING]
+        emphasis = min(emphasis, MAX_EMPHASIS)
+    stepsize = emphasis / (settings[SLOW_A] * n_cells + settings[SLOW_B] * counters[SLOW_STEPS])
+    return min(stepsize, MAX_STEPSIZE)
+
+
+@inline_kernel
+def is_single_step(state, event, ended):
+    """Whether this episode and the one before it were single steps; records steps that end no episode.
+
+    This is the case if more consecutive steps than there are environments have ended episodes. With a
+    critic it is always False: that codebook grows by the warm-up, which contains the starts of episodes.
+    """
+    numbers, scratch = open_numbers(state), open_scratch(state)
+    counters, figures, n_envs = numbers.counters, numbers.figures, open_memory(state).held.shape[0]
+    has_critic = scratch.values.shape[0] * counters[N_BASIS] < scratch.sums.shape[0]
+    if event < BEGIN and not ended:
+        figures[WENT_ON] = counters[STEPS]
+    many = counters[STEPS] - figures[WENT_ON] > n_envs
+    return event < BEGIN and ended and many and not has_critic
+
+
+@inline_kernel
+def forget_elsewhere(n_found, found, keep_weight, keep_density, width, branches):
+    """Let the weights and the visit frequencies decay in all branches that were not found."""
+    for branch in range(branches.size.shape[0]):
+        near = False
+        for k in range(n_found):
+            near |= found[k] == branch
+        if not near:
+            weight = branches.weight[branch]
+            density = branches.payload[branch, branches.payload.shape[1] - 1]
+            for i in range(width):
+                density[i] *= keep_density
+                weight[i] = max(weight[i] * keep_weight, MIN_WEIGHT)
+
+
+@inline_kernel
+def update_codebook(state, n_found, label):
+    """One step of the slow annealer at `scratch.z`, among the cells of a label in the branches found.
+
+    `scratch.distance` holds their distances. Cells of other branches are too far away to have a share,
+    and only lose weight. The f(x) of `slow_stepsize` is the visit frequency of the cells, averaged by
+    their shares. Records when the next step is due, and whether the annealing level is finished.
+    """
+    numbers, branches, scratch = open_numbers(state), open_branches(state), open_scratch(state)
+    settings, counters, figures = numbers.settings, numbers.counters, numbers.figures
+    n_cells, width, share = counters[N_CELLS], counters[WIDTH], scratch.step
+    row = branches.payload.shape[1] - 1
+    for k in range(n_found):
+        branch = scratch.found[k]
+        for i in range(width):
+            p = k * width + i
+            scratch.weight[p] = branches.weight[branch, i]
+            scratch.label[p] = branches.label[branch, i]
+            scratch.density[p] = branches.payload[branch, row, i]
+    distance, weight, labels, n = scratch.distance, scratch.weight, scratch.label, n_found * width
+    nearest = associate(distance, weight, labels, n, label, settings[TEMPERATURE], EXACT, share)
+    frequency = 0.0
+    for p in range(n):
+        frequency += share[p] * scratch.density[p]
+    fading = 1.0 / (DENSITY_SAMPLES * n_cells)
+    stepsize = slow_stepsize(frequency, settings, counters)
+    forget_elsewhere(n_found, scratch.found, 1.0 - stepsize, 1.0 - fading, width, branches)
+    x = scratch.z[: branches.location.shape[1]]
+    for k in range(n_found):
+        branch = scratch.found[k]
+        own = share[k * width : (k + 1) * width]
+        density = branches.payload[branch, row]
+        for i in range(width):
+            density[i] += fading * (own[i] - density[i])
+        cells = branches.location[branch], branches.weight[branch], branches.axis[branch]
+        move_cells(SQUARED_EUCLIDEAN, x, own, stepsize, width, *cells)
+    figures[DISTORTION] += FIGURE_RATE * (distance[nearest] - figures[DISTORTION])
+    # Updates become ever rarer, so that the codebook is quasi-static for Q
+    interval = 1.0
+    if counters[PHASE] != GROWING:
+        interval = settings[SLOW_EVERY] * (1.0 + counters[LEARNING_STEPS] / settings[SLOW_DOUBLING])
+    figures[NEXT_SLOW] = counters[STEPS] + interval
+    counters[SLOW_STEPS] += 1
+    counters[LEVEL_DONE] = counters[SLOW_STEPS] >= counters[LEVEL_LENGTH]
+
+
+# -- the step ----------------------------------------------------------------------------------------
+
+
+@inline_kernel
 def finish(state, env, n_found, event, ended):
     """Make an update on the slow timescale if it is due. Returns the next action, or PAUSED."""
     numbers, memory = open_numbers(state), open_memory(state)
@@ -255,12 +289,12 @@ def finish(state, env, n_found, event, ended):
 
 @inline_kernel
 def observe(
-    look, rule, choose, remember, state, env, observation, reward, terminated, ended, event, draws
+    find_value, rule, choose, remember, state, env, observation, reward, terminated, ended, event, draws
 ):
     """Handle an observation. Four kernels distinguish the kinds of agents:
 
-    - `look(state, n_found, event, draws)` finds the active cells. Returns the place of the only active
-      cell or -1, the number of cells that `gather_near` found, and the value of the state;
+    - `find_value(state, n_found, event, draws)` finds the active cells. Returns the place of the only
+      active cell or -1, the number of cells that `gather_near` found, and the value of the state;
     - `rule` is the `learn` of a learning rule;
     - `choose(state, env, n_found, n_near, value, event, draws)` chooses the next action;
     - `remember(state, env, n_found, only)` stores what the next step learns from.
@@ -268,12 +302,12 @@ def observe(
     n_found = begin(state, env, observation, reward, event)
     if n_found < 0:
         return n_found
-    only, n_near, value = look(state, n_found, event, draws)
+    only, n_near, value = find_value(state, n_found, event, draws)
     if event < BEGIN and not learn_from(rule, state, env, reward, terminated, value):
         return DIVERGED
     if event == BEGIN or ended:
         open_memory(state).held[env] = 0
-        forget(state, env)
+        clear_traces(state, env)
     if not ended:
         choose(state, env, n_found, n_near, value, event, draws)
         remember(state, env, n_found, only)
@@ -281,10 +315,10 @@ def observe(
 
 
 @inline_kernel
-def look(state, n_found, event, draws):
-    """`look` of agents whose actions are not part of a location."""
+def find_state_value(state, n_found, event, draws):
+    """`find_value` of agents whose actions are not part of a location."""
     numbers, scratch = open_numbers(state), open_scratch(state)
-    only, n_basis = activate(state, n_found), numbers.counters[N_BASIS]
+    only, n_basis = activate_cells(state, n_found), numbers.counters[N_BASIS]
     critic = scratch.values.shape[0] * n_basis
     if critic < scratch.sums.shape[0]:
         value = value_of_rows(scratch.sums, critic, n_basis, scratch.z)
@@ -293,56 +327,8 @@ def look(state, n_found, event, draws):
     return only, 0, value
 
 
-@inline_kernel
-def look_joint(state, n_found, event, draws):
-    """`look` of agents whose continuous actions are part of a location."""
-    n_near = gather_near(state, n_found)
-    return -1, n_near, find_best(state, n_near, draws[3]) if event <= BEGIN else 0.0
-
-
 @lean_kernel
 def observe_numbered(state, env, observation, reward, terminated, ended, event, draws):
     """The step of Q-learning with discrete actions."""
-    told = observation, reward, terminated, ended, event, draws
-    return observe(look, learn, choose, remember, state, env, *told)
-
-
-@lean_kernel
-def observe_joint(state, env, observation, reward, terminated, ended, event, draws):
-    """The step of Q-learning with continuous actions, which are part of a location."""
-    told = observation, reward, terminated, ended, event, draws
-    return observe(look_joint, learn, choose_joint, remember_joint, state, env, *told)
-
-
-@lean_kernel
-def evaluate_numbered(state, observations, actions, values):
-    """Fill `actions` (n, 1) with the greedy actions, and `values` (n, n_actions) with all Q values.
-
-    With an actor, `values` has its preferences, and one more column with the state value.
-    `observations` are (n, n_observed), float64. Ties go to the first action. Returns False for an
-    observation that is not valid.
-    """
-    scratch, n_basis = open_scratch(state), open_numbers(state).counters[N_BASIS]
-    for t in range(observations.shape[0]):
-        if not scale_observation(state, observations[t]):
-            return False
-        activate(state, find_near(state, observations.shape[1]))
-        for a in range(values.shape[1]):
-            values[t, a] = value_of_rows(scratch.sums, a * n_basis, n_basis, scratch.z)
-        actions[t, 0] = index_of_largest(scratch.values)
-    return True
-
-
-@lean_kernel
-def evaluate_joint(state, observations, actions, values):
-    """As `evaluate_numbered`, for continuous actions: `actions` (n, n_joint) and `values` (n, 1)."""
-    units, scratch = open_units(state), open_scratch(state)
-    for t in range(observations.shape[0]):
-        if not scale_observation(state, observations[t]):
-            return False
-        n_near = gather_near(state, find_near(state, observations.shape[1]))
-        values[t, 0] = find_best(state, n_near, 0.0)
-        for j in range(actions.shape[1]):
-            centre, scale = units.action_centre[j], units.action_scale[j]
-            actions[t, j] = np.float32(centre + scale * scratch.best[j])
-    return True
+    transition = observation, reward, terminated, ended, event, draws
+    return observe(find_state_value, learn, choose, remember, state, env, *transition)

@@ -5,12 +5,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl.agents.codebook_rl.association import REACH, value_temperature
-from oda_rl.agents.codebook_rl.behaviour import NEAR
+from oda_rl.agents.codebook_rl.association import value_temperature
+from oda_rl.agents.codebook_rl.joint_step import NEAR
 from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
 from oda_rl.agents.distill.learner import ProgramLearner
 from oda_rl.agents.linear_q.config import SOMConfig, UniformGridConfig
 from oda_rl.agents.linear_q.learner import LinearLearner
+from oda_rl.agents.policy_program import shares_by_distance
 from oda_rl.inspect.contributions import search_range
 
 Array = NDArray[np.float64]
@@ -284,12 +285,7 @@ def shares(distance: Array, near: NDArray[np.bool_], labels: Any, temperature: f
     share = np.zeros(len(distance))
     for label in set(labels[near].tolist()):
         own = np.flatnonzero(near & (labels == label))
-        away = distance[own] - distance[own].min()
-        if temperature > 0.0:
-            part = np.exp(-away / temperature) * (away <= REACH * temperature)
-        else:
-            part = (np.arange(len(own)) == away.argmin()).astype(float)
-        share[own] = part / part.sum()
+        share[own] = shares_by_distance(distance[own][None], temperature)[0]
     return share
 
 

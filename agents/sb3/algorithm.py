@@ -12,11 +12,9 @@ from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
 
 from oda_rl._validation import whole_number
 from oda_rl.agents.actions import MOST_ACTIONS, ActionCodec
-from oda_rl.agents.codecs import make_codec
+from oda_rl.agents.codecs import Components, NotOneHotError, make_codec
 from oda_rl.agents.hyperparameters import Config, override, show_hyperparameters
 from oda_rl.agents.observations import ObservationCodec
-from oda_rl.agents.one_hot import NotOneHotError
-from oda_rl.agents.principal_codec import Components
 from oda_rl.agents.sb3.callback_schedule import make_callback
 from oda_rl.agents.sb3.first_look import look_for_components, look_for_states
 from oda_rl.agents.sb3.frame_stack import find_bounds

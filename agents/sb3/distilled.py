@@ -6,8 +6,8 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from oda_rl.agents.actions import ActionCodec
+from oda_rl.agents.codecs import PrincipalCodec
 from oda_rl.agents.distill.config import DistilledConfig
-from oda_rl.agents.principal_codec import PrincipalCodec
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 
 if TYPE_CHECKING:

@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oda_rl.agents.one_hot import OneHotCodec
-from oda_rl.agents.principal_codec import LOOKED_AT, PART, PrincipalCodec
+from oda_rl.agents.codecs import LOOKED_AT, PART, OneHotCodec, PrincipalCodec
 
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.algorithm import OnlineAlgorithm

@@ -15,8 +15,8 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 from oda_rl import storage
 from oda_rl.agents.actions import describe_space, restore_space
+from oda_rl.agents.codecs import Components
 from oda_rl.agents.hyperparameters import override
-from oda_rl.agents.principal_codec import Components
 from oda_rl.agents.sb3.readable import Readable
 from oda_rl.agents.schema import model_schema
 

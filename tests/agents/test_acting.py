@@ -53,6 +53,17 @@ def test_threads_do_not_disturb_each_other(task, options):
             np.testing.assert_array_equal(found, expected)
 
 
+def test_threads_that_have_ended_leave_nothing_behind():
+    model = train(*TASKS[0])
+    points, table = points_of(model, 4), model.learner._table
+    searches = table.tally[0]
+    for _ in range(20):
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(model.predict, points, deterministic=True).result()
+    assert table.tally[0] == searches + 80
+    assert len(table._tallies) == len(table._free) + 1 == 2
+
+
 BASELINES = {
     **{kind: {} for kind in (UniformGridQ, TileCodingSarsa)},
     **{SOMQ: {"n_cells": 16}, FourierSarsa: {"order": 2}},

@@ -10,7 +10,7 @@ from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.beta_policy import shapes
 from oda_rl.agents.codebook_rl import state as layout
 from oda_rl.agents.codebook_rl.actor_learner import ActorCriticLearner
-from oda_rl.agents.codebook_rl.rules import actor_critic, forgetting, horizon
+from oda_rl.agents.codebook_rl.rules import actor_critic, forgetting, traces
 
 BOX = spaces.Box(np.float32([-1.0, 0.0]), np.float32([3.0, 0.5]))
 PARTS = spaces.MultiDiscrete([3, 2])
@@ -99,7 +99,7 @@ class Twin:
             rho = (square - mean**2) / (square - mean**2 + rest)
             self.known += max(0.0, rho - 0.9) / 0.1
         self.reach = 1 + gamma**2 * self.reach
-        self.told += horizon.MEAN_RATE * ([value, value**2, self.reach * error**2] - self.told)
+        self.told += traces.MEAN_RATE * ([value, value**2, self.reach * error**2] - self.told)
         self.largest = max(abs(error), (1 - actor_critic.MEAN_RATE) * self.largest)
         unit = self.mean / self.weight if self.weight else abs(error)
         unit = max(unit, actor_critic.LEAST_UNIT * self.largest)
@@ -138,10 +138,11 @@ def about_codevectors(rows, book, temperature):
 
 @pytest.mark.parametrize("local_model", ["constant", "linear"])
 @pytest.mark.parametrize(
-    ("space", "terminated"), [(spaces.Discrete(3), False), (PARTS, False), (BOX, True)]
+    ("space", "trace_decay", "terminated"),
+    [(spaces.Discrete(3), 0.8, False), (PARTS, 0.8, False), (BOX, 0.8, True), (BOX, 0.0, True)],
 )
-def test_steps_follow_the_equations(local_model, space, terminated):
-    options = {"gamma": 0.9, "trace_decay": 0.8, "learning_rate": 0.3, "actor_rate": 0.7}
+def test_steps_follow_the_equations(local_model, space, trace_decay, terminated):
+    options = {"gamma": 0.9, "trace_decay": trace_decay, "learning_rate": 0.3, "actor_rate": 0.7}
     options["gamma_halving"] = 20.0 if space is BOX else np.inf
     learner = make_learner(space, local_model=local_model, **options)
     learner.numbers.figures[layout.NEXT_SLOW] = np.inf  # the fast timescales alone

@@ -16,7 +16,7 @@ NUMBERS, BOX = spaces.Discrete(5), spaces.Box(-1.0, 1.0, (2,))
 HOLD = 6
 
 
-def make_learner(space=NUMBERS, told=True, reward=-1.0):
+def make_learner(space=NUMBERS, told=True, reward=-1.0, last=None):
     """A learner at the beginning of an episode, whose warm-up has seen an episode end or has not."""
     config = TwoTimescaleACConfig(
         warmup_steps=30, growth_cells=4, max_cells=4, growth_steps=100, growth_hold=HOLD
@@ -27,7 +27,8 @@ def make_learner(space=NUMBERS, told=True, reward=-1.0):
     while not learner.numbers.counters[layout.PHASE]:
         n += 1
         ends = told and n % 10 == 0
-        learner.step(0, rng.uniform(-1, 1, 1), reward, ends, ends)
+        is_last = n == learner.config.warmup_steps - 3  # three episodes begin with another
+        learner.step(0, rng.uniform(-1, 1, 1), last if is_last and last else reward, ends, ends)
         if ends:
             learner.begin(0, rng.uniform(-1, 1, 1))
     learner.step(0, np.zeros(1), reward, False, True)
@@ -93,6 +94,13 @@ def test_any_other_reward_tells_something():
     assert is_lost(learner)
     play(learner, 10, 0.0, last=1.0)
     assert not is_lost(learner)
+
+
+def test_a_rare_reward_at_the_end_of_the_warm_up_is_not_the_usual_one():
+    learner = make_learner(told=True, last=5.0)
+    assert learner.numbers.figures[layout.USUAL_REWARD] == -1.0
+    play(learner, 8, -1.0)
+    assert is_lost(learner)
 
 
 class FarGoal(gym.Env):

@@ -83,10 +83,9 @@ def test_parts_add_up_to_what_the_policy_does(options):
 def test_values_are_those_of_the_compiled_code(model):
     learner = model.learner
     for state in states().astype(np.float32):
-        values, share = (
-            learner.action_values(state[None])[0],
-            learner._table.for_reading()[1].share.copy(),
-        )
+        values = learner.action_values(state[None])[0]
+        with learner._table.for_reading() as (_, scratch):
+            share = scratch.share.copy()
         why = explain_observation(model, state)
         np.testing.assert_allclose(why.values, values)
         for one in why.contributions:

@@ -9,7 +9,7 @@ from gymnasium import spaces
 from oda_rl.agents import TwoTimescaleConfig
 from oda_rl.agents import action_choice as choosing
 from oda_rl.agents.actions import ActionCodec
-from oda_rl.agents.codebook_rl import association, behaviour
+from oda_rl.agents.codebook_rl import association, joint_step
 from oda_rl.agents.codebook_rl import state as layout
 from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
 from oda_rl.agents.codebook_rl.rules import q_lambda
@@ -255,7 +255,7 @@ def joint_shares(learner, x, u):
     """Of the cells that are near in the observation, those speak that are near in the action too."""
     mu, temperature = learner.codebook.codevectors, learner.config.softness * learner.temperature
     observed = ((mu[:, :2] - x) ** 2).sum(axis=1)
-    near = observed <= observed.min() + behaviour.NEAR * temperature
+    near = observed <= observed.min() + joint_step.NEAR * temperature
     d = np.where(near, observed + (mu[:, 2] - u) ** 2, np.inf)
     p = np.exp(-(d - d.min()) / temperature) * (d <= d.min() + association.REACH * temperature)
     return p / p.sum()

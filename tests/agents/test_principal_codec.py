@@ -13,11 +13,11 @@ from stable_baselines3.common.monitor import Monitor
 
 from oda_rl._schema import anything
 from oda_rl.agents import TwoTimescaleAC
+from oda_rl.agents.codecs import COMPONENTS, Components, PrincipalCodec
 from oda_rl.agents.distill import distill
 from oda_rl.agents.explain import explain_policy
 from oda_rl.agents.export import policy_program
 from oda_rl.agents.observations import BadTransitionError
-from oda_rl.agents.principal_codec import COMPONENTS, Components, PrincipalCodec
 from oda_rl.storage import ModelFileError, load, save
 
 

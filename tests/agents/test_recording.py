@@ -9,9 +9,8 @@ from stable_baselines3.common.monitor import Monitor
 from oda_rl.agents import TwoTimescaleAC
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.codebook_rl.arrays import Sizes
-from oda_rl.agents.codebook_rl.recording import WarmUpRecord
+from oda_rl.agents.codebook_rl.recording import MOST_COORDINATES, WarmUpRecord
 from oda_rl.agents.config import TwoTimescaleACConfig
-from oda_rl.agents.noise_coordinates import MOST_COORDINATES
 
 N = 1000
 CODEC = ActionCodec(spaces.Discrete(3))
@@ -50,6 +49,13 @@ def test_losses_that_differ_have_the_least_in_common(offset, n_observed):
 )
 def test_there_may_be_a_goal_where_losses_have_nothing_in_common(rewards):
     assert make_record(rewards).find_common_loss(1.0, CODEC) == 0.0
+
+
+def test_the_usual_reward_is_the_most_frequent_one():
+    assert make_record([0.0, 1.0, 0.0, 1.0, 0.0, 5.0], options=OPTIONS[:6]).find_usual_reward() == 0.0
+    assert make_record([1.0, 2.0, 2.0, 1.0, 3.0], options=OPTIONS[:5]).find_usual_reward() == 1.0
+    assert make_record(LOSSES).find_usual_reward() == LOSSES[-1]
+    assert make_record([], options=[]).find_usual_reward() == 0.0
 
 
 def test_nothing_is_in_common_where_an_episode_ended_or_nothing_is_known():

@@ -121,7 +121,7 @@ def test_what_all_cells_agree_on_stays(local_model, tree, softness):
     for row, told in zip(rows, slopes, strict=True):
         book.payload[row, : len(book)] = 1.0 + row
         book.payload[row + 1 : row + basis, : len(book)] = told[:, None]
-    learner._hold_cells()
+    learner._load_cells()
     points = np.random.default_rng(1).uniform(-0.05, 0.05, (5, 2))
     before = learner.action_values(points), learner.state_values(points)
     wander(learner, 2 * WARM_UP, 0.1)

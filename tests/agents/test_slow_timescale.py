@@ -11,7 +11,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from tree_learners import give_values, kept_cells, make_learner, make_points, scaled
 
 from oda_rl.agents import TwoTimescaleQ
-from oda_rl.agents.codebook_rl import association, behaviour
+from oda_rl.agents.codebook_rl import association, joint_step
 from oda_rl.agents.codebook_rl import state as layout
 
 
@@ -52,7 +52,7 @@ def joint_shares(learner, x, u, among):
     """Of the cells found that are near in the observation, those speak that are near in the action."""
     mu, temperature = learner.codebook.codevectors, learner.config.softness * learner.temperature
     observed = ((mu[:, :2] - x) ** 2).sum(axis=1)
-    near = among & (observed <= observed[among].min() + behaviour.NEAR * temperature)
+    near = among & (observed <= observed[among].min() + joint_step.NEAR * temperature)
     d = np.where(near, observed + (mu[:, 2] - u) ** 2, np.inf)
     p = np.exp(-(d - d.min()) / temperature) * (d <= d.min() + association.REACH * temperature)
     return p / p.sum()

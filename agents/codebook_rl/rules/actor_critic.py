@@ -29,7 +29,7 @@ last state, is at most half of delta: the traces of similar states can add up to
 The preferences of an almost deterministic actor decay a little (`rules.forgetting`).
 
 With continuous actions there are two preferences for each coordinate, the parameters of the distribution
-of `oda_rl.agents.beta_policy`. Preferences do not decay, and gamma rises (`rules.horizon`); the rest is
+of `oda_rl.agents.beta_policy`. Preferences do not decay, and gamma rises (`rules.traces`); the rest is
 unchanged. The part that all rewards have in common carries no information, but its discounted sum would
 grow with gamma. So this part of the values always uses the initial gamma.
 
@@ -48,24 +48,25 @@ from oda_rl.agents import bounds
 from oda_rl.agents.action_choice import index_of_largest
 from oda_rl.agents.codebook_rl.association import (
     average_rows,
+    value_of_rows,
     value_temperature,
 )
 from oda_rl.agents.codebook_rl.rules.forgetting import forget_preferences
-from oda_rl.agents.codebook_rl.rules.horizon import MEAN_RATE, find_discount, note_explained
 from oda_rl.agents.codebook_rl.rules.q_lambda import (
-    FIGURE_RATE,
-    MONITORED_EVERY,
     add_feature,
     add_features,
     find_value,
-    note_errors,
+    record_error,
 )
 from oda_rl.agents.codebook_rl.rules.traces import (
-    enliven,
+    MEAN_RATE,
+    decay_traces,
+    find_discount,
     first_trace,
-    let_decay,
+    mark_alive,
     move_along,
     pay,
+    update_explained,
 )
 from oda_rl.agents.codebook_rl.state import (
     ACTOR_RATE,
@@ -78,13 +79,10 @@ from oda_rl.agents.codebook_rl.state import (
     LEARNING_RATE_HALVING,
     LEARNING_RATE_MIN,
     LEARNING_RATE_POWER,
-    LEARNING_STEPS,
     MEAN_ERROR,
     MEAN_ERROR_WEIGHT,
     N_BASIS,
-    N_FIGURES,
     REWARDS,
-    TD_ERROR,
     WIDTH,
     open_branches,
     open_ledger,
@@ -232,10 +230,7 @@ def trace_branch(state, env, k, size):
                 z, location, scratch.step, width, factor, per_slope, linear, traces, a * n_basis
             )
     average_rows(share, own, traces, critic, critic + n_basis, width, scratch.parts)
-    along = scratch.parts[critic]
-    for j in range(n_basis - 1):
-        along += scratch.parts[critic + 1 + j] * z[j]
-    return along
+    return value_of_rows(scratch.parts, critic, n_basis, z)
 
 
 @inline_kernel
@@ -255,11 +250,9 @@ def learn(state, env, reward, next_value):
     if not abs(error) < bounds.LARGEST_ERROR:
         return False
     error = bounds.bound_error(error, figures[LARGEST_ERROR], figures[REWARDS + 1])
-    figures[TD_ERROR] += FIGURE_RATE * (abs(error) - figures[TD_ERROR])
-    if figures.shape[0] > N_FIGURES and counters[LEARNING_STEPS] % MONITORED_EVERY == 0:
-        note_errors(state, env, abs(error))
-    let_decay(state, env)
-    note_explained(state, env, value, error)
+    record_error(state, env, abs(error))
+    decay_traces(state, env)
+    update_explained(state, env, value, error)
 
     unit = abs(error)
     figures[LARGEST_ERROR] = max(unit, (1.0 - MEAN_RATE) * figures[LARGEST_ERROR])
@@ -272,7 +265,7 @@ def learn(state, env, reward, next_value):
     along = 0.0
     for k in range(memory.n_found[env]):
         if only < 0 or k * width <= only < (k + 1) * width:
-            enliven(env, memory.found[env, k], ledger)
+            mark_alive(env, memory.found[env, k], ledger)
             along += trace_branch(state, env, k, size)
     along *= memory.trace_scale[env]
     if along > LARGEST_STEP:

@@ -20,13 +20,13 @@ import numpy as np
 
 from oda_rl._jit import inline_kernel, vector_kernel
 from oda_rl.agents.bounds import LARGEST_ERROR
-from oda_rl.agents.codebook_rl.association import average_rows, value_temperature
-from oda_rl.agents.codebook_rl.rules.horizon import find_discount
+from oda_rl.agents.codebook_rl.association import average_rows, value_of_rows, value_temperature
 from oda_rl.agents.codebook_rl.rules.traces import (
     catch_up,
-    enliven,
+    decay_traces,
+    find_discount,
     first_trace,
-    let_decay,
+    mark_alive,
     move_along,
 )
 from oda_rl.agents.codebook_rl.state import (
@@ -190,13 +190,17 @@ def add_interactions(z, location, n_observed, n, per_slope, trace, step):
 
 
 @inline_kernel
-def note_errors(state, env, size):
-    """Update the running means of the active cells with the `size` of an error.
+def record_error(state, env, size):
+    """Update the running mean of the `size` of errors and, if monitored, those of the active cells.
 
-    The second half of the array holds the weights of the means, as these begin at 0.
+    The second half of the array behind the figures holds the weights of the means, as these begin at 0.
     """
     numbers, branches, memory = open_numbers(state), open_branches(state), open_memory(state)
-    errors, width, only = numbers.figures[N_FIGURES:], numbers.counters[WIDTH], memory.only[env]
+    figures, counters = numbers.figures, numbers.counters
+    figures[TD_ERROR] += FIGURE_RATE * (size - figures[TD_ERROR])
+    if figures.shape[0] == N_FIGURES or counters[LEARNING_STEPS] % MONITORED_EVERY != 0:
+        return
+    errors, width, only = figures[N_FIGURES:], counters[WIDTH], memory.only[env]
     weights = errors.shape[0] // 2
     for k in range(memory.n_found[env]):
         branch = memory.found[env, k]
@@ -226,10 +230,7 @@ def find_value(state, env, base):
             average_rows(
                 share, own, branches.payload[branch], base, base + n_basis, width, scratch.parts
             )
-            part = scratch.parts[base]
-            for j in range(n_basis - 1):
-                part += scratch.parts[base + 1 + j] * z[j]
-            value += part
+            value += value_of_rows(scratch.parts, base, n_basis, z)
     return value
 
 
@@ -248,10 +249,8 @@ def learn(state, env, reward, best_next):
     error -= find_value(state, env, taken * n_basis)
     if not abs(error) < LARGEST_ERROR:
         return False
-    figures[TD_ERROR] += FIGURE_RATE * (abs(error) - figures[TD_ERROR])
-    if figures.shape[0] > N_FIGURES and counters[LEARNING_STEPS] % MONITORED_EVERY == 0:
-        note_errors(state, env, abs(error))
-    let_decay(state, env)
+    record_error(state, env, abs(error))
+    decay_traces(state, env)
     by_cell = counters[RATE_BY_CELL] == 1
     if not by_cell:
         part = 1.0 / (n_actions * counters[N_CELLS])
@@ -268,7 +267,7 @@ def learn(state, env, reward, best_next):
         traces = block[first : first + n_rows]
         own = only - k * width if only >= 0 else -1
         if only < 0 or 0 <= own < width:
-            enliven(env, branch, ledger)
+            mark_alive(env, branch, ledger)
             share = memory.share[env][k * width : (k + 1) * width]
             visits, rate = block[n_rows + taken], block[n_rows + n_actions + taken]
             count_visit(visits, rate, share, own, width, by_cell, settings, figures)

@@ -1,6 +1,6 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""Watkins' Q(lambda) over a table of states: the learning rule of `TwoTimescaleQ` on discrete states.
+"""Watkins' Q(lambda) over a table of states: rule and compiled step on discrete states.
 
 It is a rule as described in `rules.q_lambda`. A single cell is active, with share 1:
 
@@ -44,13 +44,15 @@ import math
 from oda_rl._jit import inline_kernel, lean_kernel
 from oda_rl.agents.action_choice import argmax_random, index_of_largest
 from oda_rl.agents.bounds import LARGEST_ERROR
-from oda_rl.agents.codebook_rl.rules.horizon import find_discount
-from oda_rl.agents.codebook_rl.rules.q_lambda import FIGURE_RATE, MONITORED_EVERY, note_errors
+from oda_rl.agents.codebook_rl.association import activate_cells, remember
+from oda_rl.agents.codebook_rl.rules.q_lambda import record_error
 from oda_rl.agents.codebook_rl.rules.traces import (
     catch_up,
-    enliven,
+    clear_traces,
+    decay_traces,
+    find_discount,
     first_trace,
-    let_decay,
+    mark_alive,
     move_along,
 )
 from oda_rl.agents.codebook_rl.state import (
@@ -58,15 +60,18 @@ from oda_rl.agents.codebook_rl.state import (
     AVERAGE_REWARD,
     KNOWN_STEPS,
     LEARNING_STEPS,
-    N_FIGURES,
-    TD_ERROR,
+    SIGN,
+    STEPS,
     WIDTH,
     open_branches,
     open_ledger,
     open_memory,
     open_numbers,
     open_scratch,
+    open_units,
 )
+from oda_rl.agents.codebook_rl.step import begin as begin_step
+from oda_rl.agents.compiled_rollout import BEGIN, DIVERGED
 
 # Discount of the novelty, and its upper bound
 NOVELTY_DISCOUNT = 0.97
@@ -196,7 +201,7 @@ def renew(state, pair):
 
 
 @inline_kernel
-def look_back(state, env, pair, ended):
+def replay_pairs(state, env, pair, ended):
     """Renew the last pair and store it; replay earlier ones if the episode ended or after a while."""
     memory = open_memory(state)
     recent, n = memory.recent[env], memory.n_recent[env]
@@ -227,14 +232,12 @@ def learn(state, env, reward, best_next, cell):
     error = reward - figures[AVERAGE_REWARD] + find_discount(state) * best_next - block[taken, place]
     if not abs(error) < LARGEST_ERROR:
         return False
-    figures[TD_ERROR] += FIGURE_RATE * (abs(error) - figures[TD_ERROR])
-    if figures.shape[0] > N_FIGURES and counters[LEARNING_STEPS] % MONITORED_EVERY == 0:
-        note_errors(state, env, abs(error))
-    let_decay(state, env)
+    record_error(state, env, abs(error))
+    decay_traces(state, env)
     extra = first_novelty(state) + taken
     alpha = find_stepsize(block, taken, n_actions, extra, place, error)
 
-    enliven(env, branch, ledger)
+    mark_alive(env, branch, ledger)
     scale = memory.trace_scale[env]
     block[first + taken, place] = (1.0 - alpha) * block[first + taken, place] + alpha / scale
     ledger.owed[env] += error * scale
@@ -251,3 +254,35 @@ def learn(state, env, reward, best_next, cell):
     block[led_to, place], block[led_to + n_actions, place] = cell, reward
     figures[KNOWN_STEPS] += 1.0
     return True
+
+
+@lean_kernel
+def observe_table(state, env, observation, reward, terminated, ended, event, draws):
+    """Find the cell of an observation, learn from the transition, and choose the next action."""
+    numbers, units = open_numbers(state), open_units(state)
+    memory, scratch = open_memory(state), open_scratch(state)
+    n_found = begin_step(state, env, observation, reward, event)
+    if n_found < 0:
+        return n_found
+    only = activate_cells(state, n_found)
+    if event < BEGIN:
+        counters, width = numbers.counters, numbers.counters[WIDTH]
+        counters[STEPS] += 1
+        counters[LEARNING_STEPS] += 1
+        best, cell = 0.0, THE_END
+        if not terminated:
+            best = scratch.values[index_of_largest(scratch.values)]
+            cell = float(scratch.found[0] * width + only)
+        last, taken = memory.found[env, 0] * width + memory.only[env], memory.action[env]
+        if not learn(state, env, numbers.settings[SIGN] * reward, best, cell):
+            return DIVERGED
+        replay_pairs(state, env, last * scratch.values.shape[0] + taken, ended)
+    if event == BEGIN or ended:
+        clear_traces(state, env)
+    if not ended:
+        if event <= BEGIN:
+            choose(state, env, event == BEGIN, only, draws)
+            for j in range(units.commands.shape[1]):
+                memory.command[env, j] = units.commands[memory.action[env], j]
+        remember(state, env, n_found, only)
+    return memory.action[env]

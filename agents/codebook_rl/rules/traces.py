@@ -1,6 +1,6 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""The eligibility traces of a learning rule, and the updates of values along them.
+"""What all learning rules share: eligibility traces, updates of values along them, and the discount.
 
 The traces accumulate the features of the visited pairs, divided by their sum of squares, so that a
 stepsize of 1 would move Q to its target wherever an observation lies between cells. They are multiplied
@@ -9,12 +9,38 @@ by the stepsize that the cell has at the visit.
 Q <- Q + step * trace would touch every branch with a trace at every step. But in branches that are not
 visited, traces change only by a common factor. So the steps are added up (`Ledger`), and applied to a
 branch when it is visited again or its traces are cut. The result is the same.
+
+Discount
+--------
+Returns are reported without discounting, but values that are hardly discounted are difficult to learn,
+because rewards far ahead have many causes. So an agent begins with the `gamma` of its configuration.
+After tau steps in which returns were well explained, its discount factor is gamma_t:
+
+    1 - gamma_t = max((1 - gamma) / (1 + tau / T), 1 / 1000),     T = `gamma_halving`
+
+The part of the returns that a critic v explains is the variance of its values. If v is right, its errors
+delta are uncorrelated with the past, and a return differs from v by the discounted sum of the later
+errors, which has the variance sum_k gamma^2k delta_k^2. The error at step i of an episode enters this
+sum for all steps up to i. So the mean of the sum over an episode is the mean of c_i delta_i^2 with
+c_i = 1 + gamma^2 + ... + gamma^2i. With running means E,
+
+    rho = Var v / (Var v + E[c delta^2]),     tau <- tau + max(0, rho - .9) / .1
+
+If rho stays below .9, as on landers and walkers, the discount does not rise. For a rule without a critic
+of states tau counts every step.
 """
 
 from oda_rl._jit import inline_kernel, lean_kernel, pasted_kernel, vector_kernel
-from oda_rl.agents.codebook_rl.rules.horizon import find_discount
+from oda_rl.agents.bounds import LONGEST
 from oda_rl.agents.codebook_rl.state import (
+    GAMMA,
+    GAMMA_HALVING,
+    KNOWN_STEPS,
+    MEAN_ERROR_WEIGHT,
+    MEAN_SQUARE,
+    MEAN_VALUE,
     TRACE_DECAY,
+    UNEXPLAINED,
     WIDTH,
     open_branches,
     open_ledger,
@@ -29,6 +55,12 @@ from oda_rl.agents.codebook_rl.state import (
 SMALLEST_SCALE, SMALLEST_SCALE_OF_BRANCHES = 1e-60, 1e-5
 # Traces smaller than this are set to 0.
 INVISIBLE = 1e-30
+# Stepsize of the running means of a critic's values and errors
+MEAN_RATE = 1e-4
+# The means are used once their weight exceeds this, after some 7,000 steps.
+LEAST_WEIGHT = 0.5
+# Returns are well explained above this share of their variance.
+EXPLAINED = 0.9
 
 
 @inline_kernel
@@ -38,7 +70,7 @@ def first_trace(env, n_actions, n_rows):
 
 
 @inline_kernel
-def enliven(env, branch, ledger):
+def mark_alive(env, branch, ledger):
     """Record that a branch has traces of environment `env` from now on."""
     if not ledger.alive[env, branch]:
         ledger.alive[env, branch] = True
@@ -118,14 +150,14 @@ def fade_all(state, env, factor):
 
 
 @inline_kernel
-def forget(state, env):
-    """Clear traces and `reach` of environment `env`: an episode begins or ends, or traces are cut."""
+def clear_traces(state, env):
+    """Clear traces and `reach` of environment `env`: an episode begins or ends."""
     fade_all(state, env, 0.0)
     open_memory(state).reach[env] = 0.0
 
 
 @inline_kernel
-def let_decay(state, env):
+def decay_traces(state, env):
     """Let the traces decay by gamma lambda; after an exploratory action they are cut (Watkins).
 
     The decay is kept as a common factor: multiplying thousands of numbers by it at every step would take
@@ -134,7 +166,7 @@ def let_decay(state, env):
     settings, memory = open_numbers(state).settings, open_memory(state)
     decay = find_discount(state) * settings[TRACE_DECAY]
     if memory.exploratory[env] or decay == 0.0:
-        forget(state, env)
+        fade_all(state, env, 0.0)
     else:
         memory.trace_scale[env] *= decay
         one = open_branches(state).size.shape[0] == 1
@@ -173,3 +205,35 @@ def pay_all(payload, ledger, sizes):
         for branch in ledger.living[env, : ledger.n_living[env]]:
             block, step = payload[branch], ledger.owed[env] - ledger.paid[env, branch]
             move_along(block[:rows], block[first : first + rows], block.shape[1], step)
+
+
+# -- the discount ------------------------------------------------------------------------------------
+
+
+@inline_kernel
+def find_discount(state):
+    """The current discount factor, gamma_t."""
+    settings, known = open_numbers(state).settings, open_numbers(state).figures[KNOWN_STEPS]
+    gamma, fall = settings[GAMMA], 1.0 + known / settings[GAMMA_HALVING]
+    return max(gamma, min(gamma + (1.0 - gamma) * (1.0 - 1.0 / fall), 1.0 - 1.0 / LONGEST))
+
+
+@inline_kernel
+def update_explained(state, env, value, error):
+    """Update the estimate of how well a critic explains returns, by its last value and its error.
+
+    `figures[MEAN_ERROR_WEIGHT]` is the weight of all its means.
+    """
+    numbers, memory = open_numbers(state), open_memory(state)
+    figures, gamma = numbers.figures, find_discount(state)
+    weight = figures[MEAN_ERROR_WEIGHT]
+    if weight > LEAST_WEIGHT:
+        variance = figures[MEAN_SQUARE] / weight - (figures[MEAN_VALUE] / weight) ** 2
+        whole = variance + figures[UNEXPLAINED] / weight
+        if variance > EXPLAINED * whole:
+            figures[KNOWN_STEPS] += (variance / whole - EXPLAINED) / (1.0 - EXPLAINED)
+    memory.reach[env] = 1.0 + gamma * gamma * memory.reach[env]
+    unexplained = memory.reach[env] * error * error
+    figures[MEAN_VALUE] += MEAN_RATE * (value - figures[MEAN_VALUE])
+    figures[MEAN_SQUARE] += MEAN_RATE * (value * value - figures[MEAN_SQUARE])
+    figures[UNEXPLAINED] += MEAN_RATE * (unexplained - figures[UNEXPLAINED])

@@ -1,21 +1,22 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""The behaviour policy of the agent, and the search for the greedy continuous action."""
+"""The compiled step of Q-learning with continuous actions, which are part of a location."""
 
 import numpy as np
 
-from oda_rl._jit import inline_kernel, vector_kernel
-from oda_rl.agents.action_choice import begin_random, choose_numbered, falling
-from oda_rl.agents.codebook_rl.association import measure, shares_of_all, value_temperature
+from oda_rl._jit import inline_kernel, lean_kernel, vector_kernel
+from oda_rl.agents.codebook_rl.association import (
+    find_near,
+    remember,
+    scale_observation,
+    shares_of_all,
+    value_temperature,
+)
+from oda_rl.agents.codebook_rl.rules.q_lambda import learn
 from oda_rl.agents.codebook_rl.rules.traces import read_block
 from oda_rl.agents.codebook_rl.state import (
-    EPSILON_END,
-    EPSILON_START,
-    EPSILON_STEPS,
-    GROWTH_HOLD,
-    HOLD,
+    DISTANCES,
     LEARNING,
-    LEARNING_STEPS,
     N_BASIS,
     N_DRAWS,
     PHASE,
@@ -26,52 +27,17 @@ from oda_rl.agents.codebook_rl.state import (
     open_scratch,
     open_units,
 )
+from oda_rl.agents.codebook_rl.step import begins_random, observe
 from oda_rl.agents.compiled_rollout import BEGIN
-from oda_rl.codebook.association import smallest
+from oda_rl.codebook.association import add_distances, smallest
 
-# With continuous actions, cells are not active if their squared distance from the observation exceeds
-# that of the nearest cell by more than this many temperatures.
+# Cells are not active if their squared distance from the observation exceeds that of the nearest cell by
+# more than this many temperatures.
 NEAR = 5.0
 # The search for a continuous action: its first step, in half ranges of the action, and the number of
 # step lengths, each half of the one before
 FIRST_STEP = 1.0
 HALVINGS = 4
-
-
-@inline_kernel
-def begins_random(draw, settings, counters):
-    """Whether a random action begins now, and the longest time that such actions are held."""
-    hold = counters[GROWTH_HOLD]
-    random = True
-    if counters[PHASE] == LEARNING:
-        hold = counters[HOLD]
-        epsilon = falling(
-            settings[EPSILON_START],
-            settings[EPSILON_END],
-            counters[LEARNING_STEPS],
-            settings[EPSILON_STEPS],
-        )
-        random = draw < begin_random(epsilon, hold)
-    return random, hold
-
-
-@inline_kernel
-def choose(state, env, n_found, n_near, best, event, draws):
-    """Choose the discrete action of an environment: epsilon-greedy, with random actions held.
-
-    Does nothing if the event is RECALL. The arguments are described in `step.observe`.
-    """
-    if event > BEGIN:
-        return
-    numbers, units = open_numbers(state), open_units(state)
-    memory, scratch = open_memory(state), open_scratch(state)
-    random, hold = begins_random(draws[0], numbers.settings, numbers.counters)
-    choose_numbered(env, draws, random, hold, scratch.values, memory)
-    for j in range(units.commands.shape[1]):
-        memory.command[env, j] = units.commands[memory.action[env], j]
-
-
-# -- continuous actions ------------------------------------------------------------------------------
 
 
 @inline_kernel
@@ -253,4 +219,75 @@ def choose_joint(state, env, n_found, n_near, best, event, draws):
     value = take_joint(state, n_found, n_near)
     if event <= BEGIN:
         open_memory(state).exploratory[env] = value < best
-    measure(state, n_found, n_observed + scratch.trial.shape[0])
+    measure_distances(state, n_found, n_observed + scratch.trial.shape[0])
+
+
+@lean_kernel
+def measure_distances(state, n_found, n_coordinates):
+    """Find the squared distances of `scratch.z` from the cells of the branches found.
+
+    Distances are taken along the first `n_coordinates` of a location.
+    """
+    counters, branches, scratch = open_numbers(state).counters, open_branches(state), open_scratch(state)
+    width = counters[WIDTH]
+    for k in range(n_found):
+        branch = scratch.found[k]
+        away = scratch.distance[k * width : (k + 1) * width]
+        for i in range(width):
+            away[i] = 0.0
+        add_distances(scratch.z, 0, n_coordinates, branches.location[branch], width, away)
+        scratch.tally[DISTANCES] += branches.size[branch]
+
+
+@inline_kernel
+def find_joint_value(state, n_found, event, draws):
+    """`find_value` of `step.observe`, for a location with an action."""
+    n_near = gather_near(state, n_found)
+    return -1, n_near, find_best(state, n_near, draws[3]) if event <= BEGIN else 0.0
+
+
+@inline_kernel
+def remember_joint(state, env, n_found, only):
+    """`remember` for a location with an action: the norm includes the squares of the products, too."""
+    remember(state, env, n_found, only)
+    numbers, branches = open_numbers(state), open_branches(state)
+    memory, scratch = open_memory(state), open_scratch(state)
+    n_features, width = branches.location.shape[1], numbers.counters[WIDTH]
+    if scratch.z.shape[0] == n_features or numbers.counters[N_BASIS] == 1:
+        return
+    temperature, norm = value_temperature(numbers.settings), memory.norm[env]
+    # (distance in observation) x (distance in action)
+    n_observed, kept = n_features - scratch.best.shape[0], memory.share[env]
+    for k in range(n_found):
+        location = branches.location[scratch.found[k]]
+        for i in range(width):
+            p = k * width + i
+            if kept[p] > 0.0:
+                observed = 0.0
+                for j in range(n_observed):
+                    observed += (scratch.z[j] - location[j, i]) ** 2
+                acted = scratch.distance[p] - observed
+                norm += kept[p] * kept[p] * observed * acted / (temperature * temperature)
+    memory.norm[env] = norm
+
+
+@lean_kernel
+def observe_joint(state, env, observation, reward, terminated, ended, event, draws):
+    """The step of Q-learning with continuous actions, which are part of a location."""
+    transition = observation, reward, terminated, ended, event, draws
+    return observe(find_joint_value, learn, choose_joint, remember_joint, state, env, *transition)
+
+
+@lean_kernel
+def evaluate_joint(state, observations, actions, values):
+    """As `evaluate_numbered`, for continuous actions: `actions` (n, n_joint) and `values` (n, 1)."""
+    units, scratch = open_units(state), open_scratch(state)
+    for t in range(observations.shape[0]):
+        if not scale_observation(state, observations[t]):
+            return False
+        n_near = gather_near(state, find_near(state, observations.shape[1]))
+        values[t, 0] = find_best(state, n_near, 0.0)
+        for j in range(actions.shape[1]):
+            centre, scale = units.action_centre[j], units.action_scale[j]
+            actions[t, j] = np.float32(centre + scale * scratch.best[j])
+    return True
