@@ -131,7 +131,7 @@ class StochasticVQ(CodebookEstimator, StreamEstimator):
         self._learn(samples, weight)
         self.codevectors_ = self._location.T.copy()
         self.n_codevectors_ = len(self.codevectors_)
-        self.weights_ = self._count / self._count.sum() if self._count.sum() > 0 else self._count + 1.0
+        self.weights_ = self._count / self._count.sum()
         self.spreads_ = self._spread.T.copy()
         self._forget_samples()
 

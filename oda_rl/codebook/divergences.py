@@ -123,6 +123,11 @@ class Divergence:
     def __deepcopy__(self, memo: dict[int, Any]) -> "Divergence":
         return self  # it is immutable, and functions from a prompt could not be pickled
 
+    @property
+    def is_euclidean(self) -> bool:
+        """Whether this is the squared Euclidean distance of the package, whatever its name."""
+        return bool(self.kind == kernels.SQUARED_EUCLIDEAN)
+
     def contains(self, samples: Array) -> bool:
         """Whether `check` accepts samples: fast, for C-contiguous, writeable arrays of float64."""
         return bool(are_inside(samples, self.minimum, self.open_minimum, LARGEST))

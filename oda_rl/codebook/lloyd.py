@@ -241,7 +241,7 @@ class Quench:
         max_trials: int = 60,
     ) -> None:
         # Squared distances of centred data can be computed as matrix products without losing digits.
-        self._centred = divergence.name == "squared_euclidean"
+        self._centred = divergence.is_euclidean
         self._shift = samples.mean(axis=0) if self._centred else np.zeros(samples.shape[1])
         self._samples = samples - self._shift if self._centred else samples
         self._weight = sample_weight

@@ -194,7 +194,7 @@ class Moments:
     ) -> Scaling:
         """The map of the name `scale`, where "auto" tries samples at hand."""
         found = self.scaling(scale, divergence)
-        if scale != "auto" or divergence.name != "squared_euclidean":
+        if scale != "auto" or not divergence.is_euclidean:
             return found
         n = len(samples)
         rows = np.arange(n) if n <= N_TRIED else rng.choice(n, N_TRIED, replace=False)

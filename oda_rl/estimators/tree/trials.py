@@ -27,21 +27,21 @@ FEW = 500
 
 def may_be_ranked(settings: TreeSettings, data: Data) -> bool:
     """Whether features have long tails, and enough samples to tell of what use their ranks are."""
-    squared = settings.annealing.divergence.name == "squared_euclidean"
+    squared = settings.annealing.divergence.is_euclidean
     scaled = squared and settings.scale is not None and settings.kind != "clusterer"
     return scaled and len(data.weight) >= KNOTS and have_tails(data.samples, data.weight)
 
 
 def may_be_weighed(settings: TreeSettings, data: Data) -> bool:
     """Whether there are several features, and enough samples to tell of what use they are."""
-    squared = settings.annealing.divergence.name == "squared_euclidean"
+    squared = settings.annealing.divergence.is_euclidean
     several = data.samples.shape[1] > 1 and len(data.weight) >= WEIGHED
     return squared and settings.kind == "regressor" and several
 
 
 def may_be_scored(settings: TreeSettings, data: Data) -> bool:
     """Whether there are several features, and enough samples of classes for their scores."""
-    squared = settings.annealing.divergence.name == "squared_euclidean"
+    squared = settings.annealing.divergence.is_euclidean
     scaled = squared and settings.scale is not None and settings.kind == "classifier"
     several = data.samples.shape[1] > 1 and len(data.weight) >= WEIGHED
     return scaled and several and knots_of(data.samples, data.weight) is not None
