@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from oda_rl._statistics import standardised
 from oda_rl._types import Array
-from oda_rl._weighted import standardised
 
 # Correlations from n transitions have a standard deviation of 1 / sqrt(n). One that is this many
 # deviations away from 0 is not due to chance.

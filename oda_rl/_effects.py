@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from oda_rl._ridge import Ridge, solve_primal, tried
 from oda_rl._schema import Rules, Schema, Sizes, expect
+from oda_rl._statistics import are_rising, quantiles, standardised, variances
 from oda_rl._types import Array
 from oda_rl._validation import OF_DATA, SMALLEST_DEVIATION
-from oda_rl._weighted import quantiles, standardised, variances
 
 # A feature with at most LEVELS values has a knot at each of them; any other has knots at up to QUANTILES
 # quantiles. An effect has at least FEWEST knots.
@@ -230,5 +230,4 @@ def _are_effects(effects: Any, sizes: Sizes) -> None:
     """A rule for effects from a file: their features exist, and their knots are sorted."""
     right = np.all((effects["feature"] >= 0) & (effects["feature"] < sizes["d"]))
     expect(right, "feature", "is none of the features", f"numbers below {sizes['d']}")
-    rising = bool((np.diff(effects["knots"], axis=0) >= 0.0).all())
-    expect(rising, "knots", "are not in order", "knots, rising")
+    are_rising(effects["knots"], sizes, "knots", "knots")

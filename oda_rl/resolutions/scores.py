@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
 from oda_rl._effects import FeatureSums, filled_up
-from oda_rl._weighted import standardised
+from oda_rl._statistics import standardised
 from oda_rl.resolutions.base import AddingMap, Array
 
 # Largest number of samples that scores are fitted to; they have few coefficients.

@@ -7,10 +7,9 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from scipy.special import softmax
 
-from oda_rl._ranks import Ranks
+from oda_rl._statistics import Ranks, quantiles
 from oda_rl._types import Array
 from oda_rl._validation import CONSTANT, SMALLEST_DEVIATION
-from oda_rl._weighted import quantiles
 from oda_rl.codebook.divergences import SMALLEST_SQUARE
 from oda_rl.estimators.regression.mixture import (
     fit_mixture,
@@ -97,7 +96,7 @@ class Scaling(NamedTuple):
     def back(self, standard: Array) -> Array:
         """Inputs in the data's units, of standardised ones."""
         found = self._unstandardised(standard)
-        return found if len(self.knots) == 0 else Ranks(self.knots).back(found)
+        return found if len(self.knots) == 0 else Ranks(self.knots).inverse(found)
 
     def _unstandardised(self, standard: Array) -> Array:
         """Inputs of which the bounds are, in the data's units or as ranks tell them."""

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl._effects import Effects, knots_of
-from oda_rl._ranks import KNOTS, have_tails
+from oda_rl._statistics import KNOTS, have_tails
 from oda_rl._types import Array
 from oda_rl.estimators.targets import Data
 from oda_rl.estimators.tree.features import maps_of
