@@ -49,13 +49,7 @@ class LiteralAnnealer(Annealer):
     moves_cells: ClassVar[bool] = False
 
     def _advance(
-        self,
-        samples: Array,
-        targets: Array | None,
-        labels: Labels,
-        sample_weight: Array,
-        measuring: bool,
-        models: object = None,
+        self, samples: Array, targets: Array | None, labels: Labels, *_: Any
     ) -> tuple[int, bool]:
         book = self.codebook
         pace = self.pace(self.level_length)

@@ -184,16 +184,9 @@ class StochasticVQ(CodebookEstimator, StreamEstimator):
 
     def _learn(self, samples: Array, weight: Array) -> float:
         self.n_samples_seen_ += len(samples)
-        return quantize(
-            self._divergence.kind,
-            samples,
-            weight,
-            *(float(value) for value in self.stepsize),
-            self._location.shape[1],
-            self._location,
-            self._count,
-            self._spread,
-        )
+        a, b = map(float, self.stepsize)
+        cells = self._location.shape[1], self._location, self._count, self._spread
+        return quantize(self._divergence.kind, samples, weight, a, b, *cells)
 
 
 @dataclass(eq=False, repr=False)
