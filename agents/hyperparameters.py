@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
 import numpy as np
 
-from oda_rl._schema_texts import MOST as MOST_COUNT
+from oda_rl._schema_texts import MAX_COUNT
 from oda_rl._validation import LARGEST
 
 T = TypeVar("T")
@@ -88,7 +88,7 @@ class Config:
                 found = _convert(one.type, value, _inside(within), one.default == ())
             except (TypeError, ValueError, OverflowError):
                 accepted = _accepted(one.type, within)
-                if isinstance(value, int | float) and MOST_COUNT < abs(value) < float("inf"):
+                if isinstance(value, int | float) and MAX_COUNT < abs(value) < float("inf"):
                     accepted += f", up to {LARGEST:g}, a whole one up to 2^48"
                 raise ValueError(f"{one.name} must be {accepted}, got {value!r}.") from None
             object.__setattr__(self, one.name, found)
@@ -173,7 +173,7 @@ def _convert(kind: Any, value: Any, inside: Callable[[float], bool], may_be_empt
         return value
     if isinstance(value, str | bool | np.bool_) or not inside(float(value)):
         raise ValueError
-    if kind is int and (value != int(value) or abs(value) > MOST_COUNT):
+    if kind is int and (value != int(value) or abs(value) > MAX_COUNT):
         raise ValueError
     return kind(value)
 

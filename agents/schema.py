@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 
 from oda_rl._schema import GENERATOR, Either, Rules, Schema, Sizes, anything, expect, maybe
-from oda_rl._schema_texts import MOST, Told
+from oda_rl._schema_texts import MAX_COUNT, ArraySpec
 from oda_rl.agents.action_choice import BLOCK
 from oda_rl.agents.actions import ActionCodec, restore_space
 from oda_rl.agents.codecs import COMPONENTS, Components, PrincipalCodec, make_codec
@@ -72,7 +72,7 @@ def space_of(description: Any) -> Any:
     if "parts" in description:
         parts = {name: space_of(part) for name, part in description["parts"].items()}
         return spaces.Dict(parts) if description["kind"] == "Dict" else spaces.Tuple([*parts.values()])
-    if isinstance(description.get("low"), Told):
+    if isinstance(description.get("low"), ArraySpec):
         return spaces.Box(0.0, 1.0, description["low"].shape, np.dtype(description["dtype"]).type)
     return restore_space(description)
 
@@ -162,7 +162,7 @@ def _is_a_state(state: Any, sizes: Sizes) -> None:
 
 def _have_lengths(returns: Any, sizes: Sizes) -> None:
     """Check that the lengths of episodes are numbers of steps."""
-    right = np.all((returns[:, 1] >= 0.0) & (returns[:, 1] <= MOST))
+    right = np.all((returns[:, 1] >= 0.0) & (returns[:, 1] <= MAX_COUNT))
     expect(right, "", "have other lengths", "numbers of steps")
 
 

@@ -1,18 +1,26 @@
-"""Write, check and read the entries of the zip archive of a model file (see `oda_rl.storage`)."""
+"""The content of a model file (see `oda_rl.storage`): its JSON values, and its arrays in a zip archive.
+
+A value that JSON does not have becomes a dictionary with one of the keys below: a tuple, a slice, a
+dictionary whose keys are not all texts, an object array of plain values, and the place of an array.
+`compressed` is for arrays in pickles.
+"""
 
 import math
+import re
 import sys
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from operator import index
 from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from oda_rl._schema_texts import Told
+from oda_rl._schema import RefusedError, expect, inside
+from oda_rl._schema_texts import ArraySpec
 
 HEADER = "header.json"
 # Bytes in memory of the header and all arrays of one file, at most.
@@ -24,12 +32,111 @@ MAX_HEADER, MAX_HEADER_RATIO = 2**26, 100
 MAX_RATIO = 1032
 CHUNK = 2**20
 
-Array = NDArray[Any]
+ARRAY, TUPLE, SLICE, PAIRS, OBJECTS = "__array__", "__tuple__", "__slice__", "__pairs__", "__objects__"
+# Booleans, integers, floats, complex numbers and texts.
+DTYPES = "biufcU"
+MAX_DIMENSIONS = 32
+# The largest depth of nested dictionaries and lists.
+DEEPEST = 64
+# The largest number of keys of a dictionary whose hash collides with that of another
+MOST_ALIKE = 8
+
+State = dict[str, Any]
+# Dtype, shape and compressed content of an array.
+Compressed = tuple[str, tuple[int, ...], bytes]
 # Dtype and shape of the arrays of a file, by their places.
-Declared = dict[str, Told]
+Declared = dict[str, ArraySpec]
 
 
-def write(file: Any, header: bytes, arrays: Mapping[str, Array]) -> None:
+# -- values ------------------------------------------------------------------------------------------
+
+
+def pack(value: Any, place: str, arrays: dict[str, NDArray[Any]]) -> Any:
+    """Convert a value for JSON; its arrays are added to `arrays` by their places, such as "book/weight".
+
+    Raises a TypeError that names the place of a value that cannot be stored; `storage.save` lists those
+    that can.
+    """
+    if _is_plain(value):
+        return value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, np.ndarray) and value.dtype.kind in DTYPES:
+        if place in arrays:
+            raise TypeError(f"two arrays have the place {place!r}.")
+        arrays[place] = value
+        return {ARRAY: [value.dtype.str, list(value.shape)]}
+    if isinstance(value, np.ndarray) and value.ndim == 1 and all(map(_is_plain, value)):
+        return {OBJECTS: [pack(part, place, arrays) for part in value]}
+    if isinstance(value, slice):
+        return {SLICE: [pack(part, place, arrays) for part in (value.start, value.stop, value.step)]}
+    if isinstance(value, list | tuple):
+        parts = [pack(part, inside(place, i), arrays) for i, part in enumerate(value)]
+        return {TUPLE: parts} if isinstance(value, tuple) else parts
+    if isinstance(value, Mapping):
+        tagged = value.keys() & {ARRAY, TUPLE, SLICE, PAIRS, OBJECTS}
+        if tagged or not all(isinstance(key, str) for key in value):
+            return {PAIRS: pack([list(pair) for pair in value.items()], place, arrays)}
+        return {key: pack(part, inside(place, key), arrays) for key, part in value.items()}
+    what = f"array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
+    raise TypeError(f"{place!r} is of the type {what}, which a model file cannot hold.")
+
+
+def unpack(value: Any, place: str, array_at: Callable[[str, Any], Any], depth: int = 0) -> Any:
+    """Invert `pack`, for a value `depth` levels down in a file that may be damaged.
+
+    `array_at(place, [dtype, shape])` returns the array of a place. Raises a RefusedError for a value
+    that `pack` does not produce.
+    """
+    expect(depth <= DEEPEST, place, "is nested deeper", f"a depth of {DEEPEST}")
+    if isinstance(value, list):
+        return [unpack(part, inside(place, i), array_at, depth + 1) for i, part in enumerate(value)]
+    if not isinstance(value, dict):
+        return value
+    if ARRAY in value:
+        expect(len(value) == 1, place, "is an array and more", "an array alone")
+        return array_at(place, value[ARRAY])
+    for tag, make in _MAKERS.items():
+        if tag in value:
+            listed = len(value) == 1 and isinstance(value[tag], list)
+            expect(listed, place, f"is a broken {tag}", "what `save` writes")
+            parts = unpack(value[tag], place, array_at, depth)
+            try:
+                return make(parts)
+            except (TypeError, ValueError) as error:
+                raise RefusedError(place, f"is a broken {tag}", "what `save` writes") from error
+    return {k: unpack(part, inside(place, k), array_at, depth + 1) for k, part in value.items()}
+
+
+def _dictionary(parts: list[Any]) -> dict[Any, Any]:
+    found = {hash(key) for key, _ in parts}
+    if len(found) + MOST_ALIKE < len(parts):  # keys chosen to collide would make a dictionary slow
+        raise ValueError
+    return dict(parts)
+
+
+def _objects(parts: list[Any]) -> NDArray[Any]:
+    if not all(map(_is_plain, parts)):
+        raise TypeError
+    return np.array(parts, dtype=object)
+
+
+_MAKERS: dict[str, Callable[[list[Any]], Any]] = {
+    TUPLE: tuple,
+    SLICE: lambda parts: slice(*(None if part is None else index(part) for part in parts)),
+    PAIRS: _dictionary,
+    OBJECTS: _objects,
+}
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, np.generic):
+        return value.dtype.kind in "biufU"
+    return value is None or isinstance(value, bool | int | float | str)
+
+
+# -- archive -----------------------------------------------------------------------------------------
+
+
+def write(file: Any, header: bytes, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write an archive; the same content gives the same bytes."""
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         first = zipfile.ZipInfo(HEADER)
@@ -82,16 +189,28 @@ def check_entries(archive: zipfile.ZipFile, declared: Declared) -> None:
     check_size(*archive.infolist())
 
 
-def read_array(archive: zipfile.ZipFile, place: str, told: Told) -> Array:
+def declare_array(place: str, tag: Any, declared: Declared) -> ArraySpec:
+    """Add the `[dtype, shape]` of an array, from the header, to `declared`, and return them."""
+    found: Any = tag if isinstance(tag, list) and len(tag) == 2 else (None, None)
+    dtype, shape = found
+    sizes = isinstance(shape, list) and all(type(n) is int and 0 <= n <= MAX_BYTES for n in shape)
+    known = isinstance(dtype, str) and re.fullmatch(rf"[<>|][{DTYPES}]\d{{1,6}}", dtype)
+    right = known and sizes and len(shape) <= MAX_DIMENSIONS and place not in declared
+    expect(right, place, "is told of as an array that cannot be", "what `save` writes")
+    declared[place] = ArraySpec(dtype, tuple(shape))
+    return declared[place]
+
+
+def read_array(archive: zipfile.ZipFile, place: str, spec: ArraySpec) -> NDArray[Any]:
     """Read one array to the end of its entry, where zipfile compares the checksum."""
     name = place + ".npy"
     with _named(name), archive.open(name) as entry:
         version = npy.read_magic(entry)
         read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
         shape, fortran, dtype = read(entry)
-        n_bytes = math.prod(told.shape) * dtype.itemsize
+        n_bytes = math.prod(spec.shape) * dtype.itemsize
         size = archive.getinfo(name).file_size - entry.tell()
-        if (dtype.str, shape, size) != (told.dtype, told.shape, n_bytes):
+        if (dtype.str, shape, size) != (spec.dtype, spec.shape, n_bytes):
             raise DamagedError(f"its array {place} is not of the size that its {HEADER} tells")
         content = np.empty(n_bytes, dtype=np.uint8)
         for start in range(0, n_bytes, CHUNK):
@@ -115,3 +234,17 @@ def _named(name: str) -> Iterator[None]:
         raise
     except Exception as error:  # each library raises many types
         raise DamagedError(f"its entry {name} cannot be read ({type(error).__name__})") from error
+
+
+# -- pickles -----------------------------------------------------------------------------------------
+
+
+def compressed(array: NDArray[Any]) -> Compressed:
+    """The dtype, shape and compressed content of an array of numbers."""
+    return array.dtype.str, array.shape, zlib.compress(array.tobytes(), 1)
+
+
+def decompressed(found: Compressed) -> NDArray[Any]:
+    """The array that `compressed` was given, as a writable copy."""
+    kind, shape, content = found
+    return np.frombuffer(zlib.decompress(content), kind).reshape(shape).copy()

@@ -1,5 +1,6 @@
 """Effects of single features on outputs, as additional features: for levels, codes and bends."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
@@ -8,9 +9,9 @@ from numpy.typing import NDArray
 
 from oda_rl._ridge import Ridge, solve_primal, tried
 from oda_rl._schema import Rules, Schema, Sizes, expect
+from oda_rl._statistics import are_rising, quantiles, standardised, variances
 from oda_rl._types import Array
 from oda_rl._validation import OF_DATA, SMALLEST_DEVIATION
-from oda_rl._weighted import quantiles, standardised, variances
 
 # A feature with at most LEVELS values has a knot at each of them; any other has knots at up to QUANTILES
 # quantiles. An effect has at least FEWEST knots.
@@ -77,22 +78,20 @@ class Effects(NamedTuple):
         better than a linear model on samples left out one by one.
         (Hastie and Tibshirani, "Generalized Additive Models", 1990; a ridge draws towards the mean.)
         """
-        found = FeatureSums.of(samples, standardised(outputs, weight), weight)
-        if found is None or not found.ridge.score < CLEARLY * found.score_of_lines:
+        sums = FeatureSums.of(samples, standardised(outputs, weight), weight)
+        if sums is None or not sums.ridge.score < CLEARLY * sums.score_of_lines:
             return None
-        feature, knots, values, bends = [], [], [], []
-        for j, (own, functions) in enumerate(zip(found.knots, found.values, strict=True)):
-            for effect in functions.T if len(own) >= FEWEST else []:
-                feature.append(j)
-                knots.append(own)
-                values.append(effect)
-                bends.append(_bend(np.interp(samples[:, j], own, effect), samples[:, j], weight))
-        chosen = [k for k in np.argsort(bends)[::-1][:MOST_EFFECTS].tolist() if bends[k] > LEAST_BEND]
+        found, bends = [], []
+        for j, (knots, functions) in enumerate(zip(sums.knots, sums.values, strict=True)):
+            for effect in functions.T if len(knots) >= FEWEST else []:
+                found.append((j, knots, effect))
+                bends.append(_bend(np.interp(samples[:, j], knots, effect), samples[:, j], weight))
+        largest = np.argsort(bends)[::-1][:MOST_EFFECTS].tolist()
+        chosen = [found[k] for k in sorted(largest) if bends[k] > LEAST_BEND]
         if not chosen:
             return None
-        chosen.sort()
-        parts = np.array([feature[k] for k in chosen]), *(_padded(a, chosen) for a in (knots, values))
-        return cls(*parts), found.ridge.leverage
+        feature, columns, values = zip(*chosen, strict=True)
+        return cls(np.array(feature), stacked(columns), stacked(values)), sums.ridge.leverage
 
 
 class FeatureSums(NamedTuple):
@@ -190,15 +189,11 @@ def _bend(effect: Array, feature: Array, weight: Array) -> float:
     return float(weight @ (effect - slope * linear) ** 2 / total)
 
 
-def _padded(columns: list[Array], chosen: list[int]) -> Array:
-    """Stack columns of different lengths side by side, padded with their last number."""
-    most = max(len(columns[k]) for k in chosen)
-    return np.ascontiguousarray(np.stack([filled_up(columns[k], most) for k in chosen], axis=1))
-
-
-def filled_up(column: Array, n: int) -> Array:
-    """Repeat the last row of a column (n_rows, ...) until there are n rows."""
-    return np.concatenate([column, np.repeat(column[-1:], n - len(column), axis=0)])
+def stacked(columns: Sequence[Array]) -> Array:
+    """Stack columns (n_rows, ...) of different lengths side by side, padded with their last row."""
+    n = max(map(len, columns))
+    filled = [np.concatenate([c, np.repeat(c[-1:], n - len(c), axis=0)]) for c in columns]
+    return np.ascontiguousarray(np.stack(filled, axis=1))
 
 
 # -- storing: effects are an entry in the state of their owner, absent if there are none --------------
@@ -230,5 +225,4 @@ def _are_effects(effects: Any, sizes: Sizes) -> None:
     """A rule for effects from a file: their features exist, and their knots are sorted."""
     right = np.all((effects["feature"] >= 0) & (effects["feature"] < sizes["d"]))
     expect(right, "feature", "is none of the features", f"numbers below {sizes['d']}")
-    rising = bool((np.diff(effects["knots"], axis=0) >= 0.0).all())
-    expect(rising, "knots", "are not in order", "knots, rising")
+    are_rising(effects["knots"], sizes, "knots", "knots")

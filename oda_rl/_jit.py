@@ -38,8 +38,8 @@ CACHE_LINE = 64
 # Files on which all machine code depends: the options here, and how groups of arrays are read
 COMPILING = (__file__, str(Path(__file__).with_name("_structs.py")))
 OPTIONS_HASH = hash(Flags())  # numba hashes only the names of the options
-# Folder in which compiled code was found broken: there is one warning per process
-BROKEN: list[str] = []
+# Warnings about the cache that this process has given
+WARNED: set[object] = set()
 
 
 class _OwnCode(JITCodeLibrary):
@@ -204,7 +204,11 @@ class _KernelCache(FunctionCache):
         try:
             return super().load_overload(sig, target_context)
         except Exception as error:  # damaged bytes, or modules that have moved, can raise any type
-            _warn_of_broken_cache(self.cache_path, repr(error))
+            _warn_once(
+                "broken",
+                f"compiled code in {self.cache_path} cannot be read ({error!r}); it is compiled anew, "
+                "as all that is broken there.",
+            )
             self.flush()
             return None
 
@@ -213,28 +217,17 @@ class _KernelCache(FunctionCache):
         try:
             super().save_overload(sig, data)
         except OSError as error:
-            _warn_of_full_disk(self.cache_path, error.strerror or str(error))
+            where, why = self.cache_path, error.strerror or str(error)
+            message = (
+                f"compiled code cannot be kept in {where} ({why}); it is compiled again the next time."
+            )
+            _warn_once((where, why), message)
 
 
-def _warn_of_broken_cache(folder: str, reason: str) -> None:
-    if BROKEN:
-        return
-    BROKEN.append(folder)
-    warnings.warn(
-        f"compiled code in {folder} cannot be read ({reason}); it is compiled anew, "
-        "as all that is broken there.",
-        RuntimeWarning,
-        stacklevel=4,
-    )
-
-
-@cache
-def _warn_of_full_disk(folder: str, reason: str) -> None:
-    warnings.warn(
-        f"compiled code cannot be kept in {folder} ({reason}); it is compiled again the next time.",
-        RuntimeWarning,
-        stacklevel=4,
-    )
+def _warn_once(what: object, message: str) -> None:
+    if what not in WARNED:
+        WARNED.add(what)
+        warnings.warn(message, RuntimeWarning, stacklevel=4)
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,11 +1,13 @@
-"""Ridge regression whose ridge is chosen by leave-one-out cross-validation."""
+"""Ridge regression whose ridge is chosen by leave-one-out cross-validation, in a single thread."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
-from oda_rl._threads import one_thread
 from oda_rl._types import Array
 from oda_rl.codebook.divergences import SMALLEST_SQUARE
 
@@ -14,12 +16,27 @@ RIDGES = np.geomspace(1e-8, 1e3, 34)
 # Lower bound of 1 - leverage, by which residuals are divided for leave-one-out errors.
 LEAST_OF_ONE = 1e-6
 # Order of the largest system that is solved: columns, or samples if there are more columns.
-LARGEST = 2500
+MAX_ORDER = 2500
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()  # searches all loaded libraries, which takes milliseconds
+
+
+def one_thread() -> AbstractContextManager[object]:
+    """Limit BLAS to one thread, for systems of a few hundred unknowns, which are too small for more.
+
+    BLAS starts a thread for each core, and these wait for one another in busy loops: when other programs
+    used the cores, too, a fit of 0.1 s took 5 to 14 s.
+    """
+    found: AbstractContextManager[object] = _libraries().limit(limits=1, user_api="blas")
+    return found
 
 
 def tried(n: int) -> slice:
-    """Which of n samples ridges are tried on: at most LARGEST, spread evenly as they may be sorted."""
-    return slice(None, None, -(-n // LARGEST))
+    """Which of n samples ridges are tried on: at most MAX_ORDER, spread evenly as they may be sorted."""
+    return slice(None, None, -(-n // MAX_ORDER))
 
 
 class Ridge(NamedTuple):
@@ -74,7 +91,7 @@ def solve_in_blocks(
         gram += columns.T @ columns
         moments += columns.T @ target[part]
     rows = tried(n)
-    told = columns if n <= min(block, LARGEST) else columns_of(rows)
+    told = columns if n <= min(block, MAX_ORDER) else columns_of(rows)
     return solve_primal(gram, moments, told, target[rows], ridge, before, 1.0 - before), told
 
 

@@ -82,7 +82,7 @@ def check(schema: Schema, value: Any, sizes: Sizes, whole: bool = True) -> None:
     sizes : dict of str to int
         The known sizes; those that are found are added.
     whole : bool, default=True
-        Whether the value has arrays, not `Told` in their places; rules are checked only then.
+        Whether the value has arrays, not `ArraySpec` in their places; rules are checked only then.
 
     Raises
     ------

@@ -2,12 +2,13 @@
 
 A text is `kind[sizes] in interval, property as name`. Everything but the kind is optional:
 
-- kind: `int` and `float` (64 bits), `count` (an int of 0 to `MOST`), `bool`, `text`: an array if there
-  are sizes, else a single value; `label`: always an array, of any of these;
+- kind: `int` and `float` (64 bits), `count` (an int of 0 to `MAX_COUNT`), `bool`, `text`: an array if
+  there are sizes, else a single value; `label`: always an array, of any of these;
 - sizes: numbers, names, and sums of products of these, such as `d, K+1` or `q*q+m`. A name that is not
   yet known is set to the size found; inside a list, it is valid until the end of the item;
 - interval: `[0, 1)`, `[0, K)`. Without one, or at an open end `inf`, numbers are finite and no larger
-  than `LARGEST`; a closed end `inf` includes infinity. `any` instead of an interval also accepts NaN;
+  than `LARGEST_STORED`; a closed end `inf` includes infinity. `any` instead of an interval also accepts
+  NaN;
 - property: `rising`, `unique` or `sums to 1`, along the last axis;
 - name: of a size that is set to the number.
 """
@@ -22,14 +23,14 @@ import numpy as np
 
 Sizes = dict[str, int]
 # The square of a larger number, times a dimension, may overflow.
-LARGEST = 1e150
+LARGEST_STORED = 1e150
 # Upper bound of counters, so that they and what is computed from them stay far from 2^63.
-MOST = 2**48
+MAX_COUNT = 2**48
 SUM_TOLERANCE = 1e-6
 DTYPES: dict[str, Any] = {"float": "<f8", "int": "<i8", "count": "<i8", "bool": "|b1", "text": "<U"}
 DTYPES["label"] = ("|b", "|i", "<i", "|u", "<u", "<f", "<U", "|O")
 TYPES = {"float": (int, float), "int": (int,), "count": (int,), "bool": (bool,), "text": (str,)}
-NUMBERS = {"float": LARGEST, "int": 2**63 - 1, "count": MOST}
+NUMBERS = {"float": LARGEST_STORED, "int": 2**63 - 1, "count": MAX_COUNT}
 _FORM = re.compile(
     r"(?P<kind>\w+)(?:\[(?P<shape>[^\]]*)\])?(?: in (?P<within>any|[\[(][^\])]+[\])]))?"
     r"(?:, (?P<property>rising|unique|sums to 1))?(?: as (?P<name>\w+))?"
@@ -52,7 +53,7 @@ class RefusedError(Exception):
         self.place, self.found, self.accepted = place, found, accepted
 
 
-class Told(NamedTuple):
+class ArraySpec(NamedTuple):
     """Dtype and shape of an array that has not been read."""
 
     dtype: str
@@ -101,7 +102,7 @@ def check_text(text: str, value: Any, sizes: Sizes, place: str) -> None:
         refuse(place, value, text)
     elif form.kind == "float" and type(value) is int and abs(value) > 2**63:
         refuse(place, value, text)  # too large an integer for compiled code
-    if form.kind in NUMBERS and not isinstance(value, Told):
+    if form.kind in NUMBERS and not isinstance(value, ArraySpec):
         _check_numbers(text, form, value, sizes, place)
     if form.name is not None:
         sizes[form.name] = value
@@ -185,8 +186,8 @@ def _accepted(text: str, sizes: Sizes) -> str:
 
 def _shown(value: Any) -> str:
     """A short description of a value for messages."""
-    if isinstance(value, Told | np.ndarray):
-        dtype = value.dtype if isinstance(value, Told) else value.dtype.str
+    if isinstance(value, ArraySpec | np.ndarray):
+        dtype = value.dtype if isinstance(value, ArraySpec) else value.dtype.str
         return f"an array {np.dtype(dtype).name} of the shape {tuple(value.shape)}"
     if isinstance(value, np.generic):
         value = value.item()

@@ -4,10 +4,12 @@ import warnings
 from collections.abc import Mapping
 from math import inf
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from oda_rl._types import Array, Labels
 
 # If standard deviations of features differ by a larger ratio, the smaller ones have no influence.
 # The deviations are those of the first N_COMPARED samples.
@@ -59,7 +61,7 @@ def check_positive(**values: float) -> None:
             raise ValueError(f"{name} must be positive and finite, got {value!r}.")
 
 
-def check_size(values: NDArray[np.float64], name: str) -> None:
+def check_size(values: Array, name: str) -> None:
     """Raise a ValueError that names the first value that is NaN, infinite or beyond `LARGEST`.
 
     `values` are of shape (n,) or (n, n_columns).
@@ -76,7 +78,7 @@ def check_size(values: NDArray[np.float64], name: str) -> None:
         raise ValueError(f"{name} contains {what}: {where}; {accepted}.")
 
 
-def check_weights(weight: NDArray[np.float64]) -> NDArray[np.bool_]:
+def check_weights(weight: Array) -> NDArray[np.bool_]:
     """Which samples (n,) are used; raises a ValueError if a weight is too large, or none is used."""
     if not (weight <= MOST_WEIGHT).all():
         raise ValueError(f"sample_weight must be at most {MOST_WEIGHT:g}, got {weight.max()}.")
@@ -97,7 +99,7 @@ def check_class_weight(class_weight: Any) -> None:
             )
 
 
-def warn_of_scales(samples: NDArray[np.float64], remedy: str) -> None:
+def warn_of_scales(samples: Array, remedy: str) -> None:
     """Warn if features of samples (n, n_features) differ too much in scale for a common distance."""
     deviation = samples[:N_COMPARED].std(axis=0)
     varying = np.flatnonzero(deviation > 0.0)
@@ -113,7 +115,7 @@ def warn_of_scales(samples: NDArray[np.float64], remedy: str) -> None:
         )
 
 
-def numbers_of(value: ArrayLike, name: str) -> NDArray[np.float64]:
+def numbers_of(value: ArrayLike, name: str) -> Array:
     """Copy an array of numbers; raises a ValueError with the name for anything else."""
     try:
         return np.array(value, dtype=np.float64)
@@ -121,7 +123,7 @@ def numbers_of(value: ArrayLike, name: str) -> NDArray[np.float64]:
         raise ValueError(f"{name} must be an array of numbers, got {value!r}.") from error
 
 
-def check_scale(scale: ArrayLike, n_features: int) -> NDArray[np.float64]:
+def check_scale(scale: ArrayLike, n_features: int) -> Array:
     """The scale as an array; raises a ValueError unless it has a positive number for each feature."""
     found = numbers_of(scale, "scale")
     right = np.isfinite(found) & (found >= SMALLEST_DEVIATION)
@@ -130,4 +132,56 @@ def check_scale(scale: ArrayLike, n_features: int) -> NDArray[np.float64]:
             f"scale must be {n_features} positive numbers, one for each feature, from "
             f"{SMALLEST_DEVIATION:g} on, got {scale!r}."
         )
+    return found
+
+
+class Observed(NamedTuple):
+    """Samples for an annealer, validated so that compiled code can read them without bounds checks.
+
+    These are samples (n, n_features), targets (n, n_outputs) or None, labels and weights (n,).
+    """
+
+    samples: Array
+    targets: Array | None
+    labels: Labels
+    weight: Array
+
+    @classmethod
+    def of(cls, n_features: int, samples: Any, labels: Any, weight: Any, targets: Any) -> "Observed":
+        """Convert arguments to arrays for kernels, without copies if possible.
+
+        Raises a ValueError for anything that cannot be converted or has the wrong shape.
+        """
+        rows = _array("samples", samples, np.float64, 2)
+        if rows.shape[1] != n_features:
+            raise ValueError(f"samples must have {n_features} features, got the shape {rows.shape}.")
+        n = len(rows)
+        kinds = np.zeros(n, dtype=np.int64) if labels is None else _array("labels", labels, np.int64, 1)
+        heavy = np.ones(n) if weight is None else _array("sample_weight", weight, np.float64, 1)
+        outputs = None if targets is None else _array("targets", targets, np.float64, 2)
+        beside = {"labels": kinds, "sample_weight": heavy, "targets": outputs}
+        for name, found in beside.items():
+            if found is not None and len(found) != n:
+                raise ValueError(f"{name} must be one for each of {n} samples, got {len(found)}.")
+        return cls(rows, outputs, kinds, heavy)
+
+    def after(self, start: int) -> "Observed":
+        """The samples from index `start` on."""
+        samples, targets, labels, weight = self
+        left = None if targets is None else targets[start:]
+        return Observed(samples[start:], left, labels[start:], weight[start:])
+
+
+def _array(name: str, given: Any, dtype: type, dimensions: int) -> NDArray[Any]:
+    """Convert to a C-contiguous array of a dtype, without a copy if possible; check its dimensions."""
+    try:
+        found = np.asarray(given)
+        if found.dtype != dtype:
+            found = found.astype(dtype, casting="same_kind")
+        found = np.ascontiguousarray(found)
+    except (TypeError, ValueError) as error:
+        what = "whole numbers" if dtype is np.int64 else "numbers"
+        raise ValueError(f"{name} must be an array of {what}: {error}.") from error
+    if found.ndim != dimensions:
+        raise ValueError(f"{name} must have {dimensions} dimensions, got the shape {found.shape}.")
     return found

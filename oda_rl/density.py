@@ -4,11 +4,10 @@ from collections.abc import Callable
 from math import lgamma, log, pi
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from oda_rl._types import Array, Labels
 from oda_rl._validation import check_at_least, numbers_of
-
-Array = NDArray[np.float64]
 
 # The least standard deviation of a cell along a feature, relative to the root of the mean variance.
 RELATIVE_WIDTH = 1e-6
@@ -48,7 +47,7 @@ def box_around(codevectors: Array, spreads: Array) -> Array:
 
 
 def cell_volumes(
-    box: Array, n_codevectors: int, assign: Callable[[Array], NDArray[np.int64]], n_draws: int, seed: int
+    box: Array, n_codevectors: int, assign: Callable[[Array], Labels], n_draws: int, seed: int
 ) -> tuple[Array, Array]:
     """Volumes Vol(S_i) of Voronoi cells inside a box, by Monte Carlo (Theorem 4).
 
@@ -81,7 +80,7 @@ def cell_volumes(
 def histogram(
     samples: Array,
     box: ArrayLike,
-    assign: Callable[[Array], NDArray[np.int64]],
+    assign: Callable[[Array], Labels],
     shares: Array,
     n_draws: int,
     seed: int,
@@ -126,7 +125,7 @@ def floored(spreads: Array, weights: Array) -> Array:
 
 
 def log_density(
-    samples: Array, nearest: NDArray[np.int64], codevectors: Array, spreads: Array, weights: Array
+    samples: Array, nearest: Labels, codevectors: Array, spreads: Array, weights: Array
 ) -> Array:
     """Logarithm of the density at every sample: log(p(mu_i) / Vol(S_i)) for the cell it is in.
 

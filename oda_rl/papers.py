@@ -49,13 +49,7 @@ class LiteralAnnealer(Annealer):
     moves_cells: ClassVar[bool] = False
 
     def _advance(
-        self,
-        samples: Array,
-        targets: Array | None,
-        labels: Labels,
-        sample_weight: Array,
-        measuring: bool,
-        models: object = None,
+        self, samples: Array, targets: Array | None, labels: Labels, *_: Any
     ) -> tuple[int, bool]:
         book = self.codebook
         pace = self.pace(self.level_length)
@@ -117,7 +111,7 @@ class _Literal(Checked):
         for name, value in options.items():
             setattr(annealer, name, value)
         self.history_: list[LiteralPoint] = []
-        annealer.at_level_end = lambda: self._remember(annealer)
+        annealer.at_level_end = lambda: self._record_level(annealer)
         while not annealer.done:
             part = rng.permutation(len(samples))
             targets = None if outputs is None else outputs[part]
@@ -127,7 +121,7 @@ class _Literal(Checked):
         self.n_codevectors_, self.temperature_ = len(last.codevectors), last.temperature
         self.n_samples_seen_ = annealer.n_samples_seen
 
-    def _remember(self, annealer: Annealer) -> bool:
+    def _record_level(self, annealer: Annealer) -> bool:
         """Record the codebook of a temperature; returns False, so that annealing continues."""
         book = annealer.codebook
         weights, theta = book.weights / book.weights.sum(), book["theta"].copy()

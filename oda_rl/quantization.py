@@ -131,7 +131,7 @@ class StochasticVQ(CodebookEstimator, StreamEstimator):
         self._learn(samples, weight)
         self.codevectors_ = self._location.T.copy()
         self.n_codevectors_ = len(self.codevectors_)
-        self.weights_ = self._count / self._count.sum() if self._count.sum() > 0 else self._count + 1.0
+        self.weights_ = self._count / self._count.sum()
         self.spreads_ = self._spread.T.copy()
         self._forget_samples()
 
@@ -184,16 +184,9 @@ class StochasticVQ(CodebookEstimator, StreamEstimator):
 
     def _learn(self, samples: Array, weight: Array) -> float:
         self.n_samples_seen_ += len(samples)
-        return quantize(
-            self._divergence.kind,
-            samples,
-            weight,
-            *(float(value) for value in self.stepsize),
-            self._location.shape[1],
-            self._location,
-            self._count,
-            self._spread,
-        )
+        a, b = map(float, self.stepsize)
+        cells = self._location.shape[1], self._location, self._count, self._spread
+        return quantize(self._divergence.kind, samples, weight, a, b, *cells)
 
 
 @dataclass(eq=False, repr=False)

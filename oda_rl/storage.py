@@ -13,7 +13,6 @@ entries and values out of bounds are refused by name. Compiled code can then tru
 import io
 import json
 import os
-import re
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -22,26 +21,29 @@ from errno import EEXIST
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import NDArray
+
 from oda_rl._archive import (
     HEADER,
     MAX_BYTES,
     MAX_HEADER,
     DamagedError,
     Declared,
+    State,
     check_entries,
+    declare_array,
+    pack,
     read_array,
     read_plain,
+    unpack,
     write,
 )
-from oda_rl._schema import Schema, check
-from oda_rl._schema_texts import RefusedError, Told, expect
-from oda_rl._state import DTYPES, Array, State, pack, unpack
+from oda_rl._schema import RefusedError, Schema, check
 
 FORMAT = "oda_rl"
 VERSION = 6
 # The first bytes of files of other formats.
 STARTS = {b"\x80": "a pickle", b"\x93N": "a single array (.npy)", b"\x1f\x8b": "a gzip archive"}
-MAX_DIMENSIONS = 32
 SB3 = "_stable_baselines3_version"
 EARLIER = "an earlier version of oda_rl: learn the model again, or read it with that version"
 
@@ -76,7 +78,7 @@ def save(path: PathOrFile, kind: str, state: Mapping[str, Any]) -> Path | None:
     ValueError
         If the arrays take more than `MAX_BYTES`, or `path` has no name.
     """
-    found: dict[str, Array] = {}
+    found: dict[str, NDArray[Any]] = {}
     header = {"format": FORMAT, "version": VERSION, "kind": kind, "state": pack(state, "", found)}
     text = json.dumps(header).encode()
     n_bytes = len(text) + sum(array.nbytes for array in found.values())
@@ -192,8 +194,8 @@ def load(path: PathOrFile, kind: str, schema: Schema) -> State:
         if header["kind"] != kind:
             raise ModelFileError(f"{name} holds a {header['kind']}, not a {kind}.")
         declared: Declared = {}
-        told = unpack(header["state"], "", lambda place, tag: _tell(place, tag, declared))
-        check(schema, told, {}, whole=False)  # shapes, before anything is allocated
+        outline = unpack(header["state"], "", lambda place, tag: declare_array(place, tag, declared))
+        check(schema, outline, {}, whole=False)  # shapes, before anything is allocated
         check_entries(archive, declared)
         arrays = {place: read_array(archive, place, form) for place, form in declared.items()}
         state: State = unpack(header["state"], "", lambda place, tag: arrays[place])
@@ -330,15 +332,3 @@ def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
     if not isinstance(header.get("kind"), str) or not isinstance(header.get("state"), dict):
         raise DamagedError(f"its {HEADER} does not tell what it holds")
     return header
-
-
-def _tell(place: str, told: Any, declared: Declared) -> Told:
-    """Add the dtype and shape of an array, from the header, to `declared`, and return them."""
-    found: Any = told if isinstance(told, list) and len(told) == 2 else (None, None)
-    dtype, shape = found
-    sizes = isinstance(shape, list) and all(type(n) is int and 0 <= n <= MAX_BYTES for n in shape)
-    known = isinstance(dtype, str) and re.fullmatch(rf"[<>|][{DTYPES}]\d{{1,6}}", dtype)
-    right = known and sizes and len(shape) <= MAX_DIMENSIONS and place not in declared
-    expect(right, place, "is told of as an array that cannot be", "what `save` writes")
-    declared[place] = Told(dtype, tuple(shape))
-    return declared[place]

@@ -62,7 +62,7 @@ class Stream:
     """
 
     _kind, _target = "", "number"
-    _nothing: float | None = None  # what is predicted before the first sample
+    _default: float | None = None  # what is predicted before the first sample
     # Attributes that river reads.
     _supervised = True
     _multiclass = True
@@ -90,8 +90,8 @@ class Stream:
         self._outputs: list[Any] | None = None
         self._sum, self._count = np.empty(0), np.empty(0)
         self._n_learned = 0
-        self._known: set[Any] = set()
-        self._waiting: list[tuple[Any, bool, Target, float]] = []
+        self._classes: set[Any] = set()
+        self._buffer: list[tuple[Any, bool, Target, float]] = []
         if "river" in sys.modules and self._kind:
             from river import base
 
@@ -121,7 +121,7 @@ class Stream:
     @property
     def estimator(self) -> Any:
         """The clone, after it has learned from all samples."""
-        self._learn_waiting()
+        self._learn_buffer()
         return self._estimator
 
     def learn_one(self, x: Mapping[Any, float], y: Target = None, w: float = 1.0) -> None:
@@ -154,9 +154,10 @@ class Stream:
             y = _numbers_of(y, self._outputs)
         elif self._supervised and not isinstance(y, Hashable):
             raise ValueError(f"y must be a {self._target}, got {y!r}.")
-        self._waiting.append((*self._row(x), y, w))
-        if len(self._waiting) >= self.block or (self._kind == "Classifier" and y not in self._known):
-            self._learn_waiting()
+        self._buffer.append((*self._row(x), y, w))
+        new_class = self._kind == "Classifier" and y not in self._classes
+        if new_class or len(self._buffer) >= self.block:
+            self._learn_buffer()
 
     def predict_one(self, x: Mapping[Any, float]) -> Any:
         """The output, class or cell of one sample.
@@ -175,10 +176,10 @@ class Stream:
         ValueError
             If the sample has infinite numbers, or a sample in the buffer cannot be learned from.
         """
-        if self._waiting:
-            self._learn_waiting()
+        if self._buffer:
+            self._learn_buffer()
         if self._n_learned == 0:
-            return self._nothing
+            return self._default
         found = self._estimator.predict(self._filled(x))[0]
         if self._outputs is not None:
             return dict(zip(self._outputs, found.tolist(), strict=True))
@@ -206,7 +207,7 @@ class Stream:
         """
         if not hasattr(self._estimator, "predict_proba"):
             raise AttributeError(f"{type(self._estimator).__name__} has no predict_proba.")
-        self._learn_waiting()
+        self._learn_buffer()
         if self._n_learned == 0:
             return {}
         shares = self._estimator.predict_proba(self._filled(x))[0]
@@ -257,18 +258,18 @@ class Stream:
     def _with_means(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.where(np.isnan(rows), self._sum / np.maximum(self._count, 1.0), rows)
 
-    def _learn_waiting(self) -> None:
+    def _learn_buffer(self) -> None:
         """Learn from the samples in the buffer, one by one if that fails; then raise the first error."""
-        waiting, self._waiting = self._waiting, []
-        if not waiting:
+        samples, self._buffer = self._buffer, []
+        if not samples:
             return
         try:
-            self._learn(waiting)
+            self._learn(samples)
         except (ValueError, TypeError):
-            if len(waiting) == 1:
+            if len(samples) == 1:
                 raise
             failed = []
-            for sample in waiting:
+            for sample in samples:
                 try:
                     self._learn([sample])
                 except (ValueError, TypeError) as error:
@@ -300,14 +301,14 @@ class Stream:
             self._count += (~np.isnan(found)).sum(axis=0)
         self._n_learned += len(samples)
         if self._kind == "Classifier":
-            self._known.update(targets)
+            self._classes.update(targets)
 
 
 class StreamRegressor(Stream):
     """A `Stream` of a regressor."""
 
     _kind, _target = "Regressor", "number"
-    _nothing = 0.0
+    _default = 0.0
 
 
 class StreamClassifier(Stream):
@@ -320,7 +321,7 @@ class StreamClusterer(Stream):
     """A `Stream` of a clusterer."""
 
     _kind = "Clusterer"
-    _supervised, _nothing = False, 0
+    _supervised, _default = False, 0
 
 
 def _numbers_or_nan(x: Mapping[Any, Any], features: Sequence[Any]) -> tuple[float, ...]:

@@ -20,7 +20,7 @@ from scipy.stats import rankdata
 
 from oda_rl._types import Array
 from oda_rl._validation import LARGEST
-from oda_rl._weighted import standardised
+from oda_rl._statistics import standardised
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.codebook_rl.arrays import Sizes
 from oda_rl.agents.learner import Learner

@@ -8,14 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from oda_rl._validation import check_at_least, check_non_negative, check_positive
+from oda_rl._validation import Observed, check_at_least, check_non_negative, check_positive
 from oda_rl.codebook import bifurcation as bifurcations
 from oda_rl.codebook.annealer_state import StoredAnnealer
 from oda_rl.codebook.book import Codebook
 from oda_rl.codebook.identities import Identities
 from oda_rl.codebook.learning import Pace, anneal
 from oda_rl.codebook.model_learning import Models
-from oda_rl.codebook.observed import Observed
 from oda_rl.codebook.schedule import Cooling, Level, Stepsize, begin_level
 
 BIFURCATIONS = ("perturb", "critical", "literal")

@@ -60,11 +60,11 @@ class BatchAnnealer(Annealer):
         begun = time.perf_counter()
         path: list[PathPoint] = []
 
-        def look() -> bool:
-            path.append(self._look(samples, weight, time.perf_counter() - begun))
+        def record() -> bool:
+            path.append(self._record(samples, weight, time.perf_counter() - begun))
             return False
 
-        self.at_level_end = look
+        self.at_level_end = record
         while not self.done:
             self.observe(samples, None, weight)
         return [
@@ -80,7 +80,7 @@ class BatchAnnealer(Annealer):
         self.n_samples_seen += (turns - 1) * len(samples)  # `observe` counts those of the last iteration
         return len(samples), True
 
-    def _look(self, samples: Array, weight: Array, seconds: float) -> PathPoint:
+    def _record(self, samples: Array, weight: Array, seconds: float) -> PathPoint:
         """The record of this temperature without its splits; also computes the axes of the cells."""
         book, divergence = self.codebook, self.codebook.divergence
         share, distance = self._share, divergence(samples, book.codevectors)

@@ -164,10 +164,8 @@ def relocate(book: Codebook, margin: float = 1.5, temperature: float = 0.0) -> i
     moves = 0
     while moves < max(1, len(book) // 10) and len(book) > 2:
         weights = book.weights
-        distance = book.divergence(book.codevectors, book.codevectors)
-        cost = distance * np.multiply.outer(weights, weights) / np.add.outer(weights, weights)
-        cost[book.labels[:, None] != book.labels[None, :]] = np.inf
-        np.fill_diagonal(cost, np.inf)
+        cost = book.pair_distances() * np.multiply.outer(weights, weights)
+        cost /= np.add.outer(weights, weights)
         i, k = divmod(int(cost.argmin()), len(book))
         gain = np.maximum(book.critical_temperatures - temperature, 0.0) * weights / np.pi
         gain[[i, k]] = 0.0

@@ -1,6 +1,6 @@
 """The codebook: codevectors with a payload, and operations that add, split, merge and prune them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -103,9 +103,9 @@ class Codebook:
             kinds += [KINDS[kind]] * size
         self.n_features = n_features
         self.n_cells = 0
-        self._hold(events.BookArrays.empty(n_features, capacity, tuple(kinds)))
+        self._set_arrays(events.BookArrays.empty(n_features, capacity, tuple(kinds)))
 
-    def _hold(self, arrays: events.BookArrays) -> None:
+    def _set_arrays(self, arrays: events.BookArrays) -> None:
         self.arrays = arrays
         self.location, self.weight, self.label, self.axis, self.payload, self.payload_kind = arrays
 
@@ -116,7 +116,7 @@ class Codebook:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._hold(self.arrays)
+        self._set_arrays(self.arrays)
 
     # -- contents --------------------------------------------------------------------------------
 
@@ -170,7 +170,7 @@ class Codebook:
             return
         more = max(capacity, 2 * self.capacity) - self.capacity
         padded = [np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, more)]) for array in self._columns]
-        self._hold(events.BookArrays._make([*padded, self.payload_kind]))
+        self._set_arrays(events.BookArrays._make([*padded, self.payload_kind]))
 
     def add(self, location: ArrayLike, weight: float = 1.0, label: int = 0) -> int:
         """Append a cell at `location` (n_features,) with an empty payload, and return its index.
@@ -229,16 +229,12 @@ class Codebook:
     def merge_close(self, tolerance: float) -> int:
         """Merge cells of one label closer than `tolerance`; returns the number of mergers."""
         check_non_negative(tolerance=tolerance)
-        before = self.n_cells
-        self.n_cells = events.merge_close(self.divergence.kind, float(tolerance), before, self.arrays)
-        return before - self.n_cells
+        return self._shrink(events.merge_close, self.divergence.kind, float(tolerance))
 
     def merge_ineffective(self, temperature: float) -> int:
         """Merge neighbours that are one effective codevector at `temperature`; returns the mergers."""
         check_non_negative(temperature=temperature)
-        before, kind = self.n_cells, self.divergence.kind
-        self.n_cells = events.merge_ineffective(kind, float(temperature), before, self.arrays)
-        return before - self.n_cells
+        return self._shrink(events.merge_ineffective, self.divergence.kind, float(temperature))
 
     def prune_idle(self, min_weight: float) -> int:
         """Prune cells lighter than `min_weight`, but keep one of each label; returns how many.
@@ -246,8 +242,12 @@ class Codebook:
         The weights then sum to one again.
         """
         check_non_negative(min_weight=min_weight)
+        return self._shrink(events.prune_idle, float(min_weight))
+
+    def _shrink(self, kernel: Callable[..., int], *arguments: Any) -> int:
+        """Call a kernel that removes cells; returns how many."""
         before = self.n_cells
-        self.n_cells = events.prune_idle(float(min_weight), before, self.arrays)
+        self.n_cells = kernel(*arguments, before, self.arrays)
         return before - self.n_cells
 
     def split_critical(self, temperature: float, max_cells: int, perturbation: float) -> Array:
@@ -271,29 +271,24 @@ class Codebook:
         before, met = self.n_cells, np.empty(self.n_cells)
         n_more = min(max_cells - before, before)
         self.reserve(before + max(0, n_more))
-        divergence = self.divergence
-        self.n_cells = events.split_critical(
-            divergence.kind,
-            divergence.minimum,
-            float(temperature),
-            n_more,
-            float(perturbation),
-            before,
-            self.arrays,
-            met,
-        )
+        own = self.divergence.kind, self.divergence.minimum, float(temperature)
+        self.n_cells = events.split_critical(*own, n_more, float(perturbation), before, self.arrays, met)
         return met[: self.n_cells - before]
 
     def merge_surplus(self, max_cells: int) -> int:
         """Merge the closest cells of one label until `max_cells` are left; returns the mergers."""
         surplus = max(0, self.n_cells - max_cells)
         for _ in range(surplus):
-            distance = self.divergence(self.codevectors, self.codevectors)
-            distance[self.labels[:, None] != self.labels[None, :]] = np.inf
-            np.fill_diagonal(distance, np.inf)
-            i, k = divmod(int(distance.argmin()), self.n_cells)
+            i, k = divmod(int(self.pair_distances().argmin()), self.n_cells)
             self.merge(min(i, k), max(i, k))
         return surplus
+
+    def pair_distances(self) -> Array:
+        """Divergences (n_cells, n_cells) between cells of one label; infinite for all other pairs."""
+        distance = self.divergence(self.codevectors, self.codevectors)
+        distance[self.labels[:, None] != self.labels[None, :]] = np.inf
+        np.fill_diagonal(distance, np.inf)
+        return distance
 
     def insert_column(self, name: str, place: int) -> None:
         """Insert a row of zeros at index `place` of the payload field `name`, which must be the last."""
@@ -303,7 +298,7 @@ class Codebook:
         field = self.fields[name]
         payload = np.insert(self.payload, rows.start + place, 0.0, axis=0)
         kinds = np.append(self.payload_kind, KINDS[field.kind])
-        self._hold(self.arrays._replace(payload=payload, payload_kind=kinds))
+        self._set_arrays(self.arrays._replace(payload=payload, payload_kind=kinds))
         self.fields[name] = Column(field.size + 1, field.kind)
         self._rows[name] = slice(rows.start, rows.stop + 1)
 

@@ -10,10 +10,10 @@ import numpy as np
 from numba.core.errors import NumbaExperimentalFeatureWarning
 from numpy.typing import ArrayLike
 
+from oda_rl._jit import lean_kernel
 from oda_rl._types import Array
 from oda_rl._validation import LARGEST, check_size
 from oda_rl.codebook import association as kernels
-from oda_rl.codebook.domain import are_inside
 
 # Numba's warning about functions passed to compiled code is of no use to users of a divergence.
 warnings.filterwarnings(
@@ -123,9 +123,14 @@ class Divergence:
     def __deepcopy__(self, memo: dict[int, Any]) -> "Divergence":
         return self  # it is immutable, and functions from a prompt could not be pickled
 
+    @property
+    def is_euclidean(self) -> bool:
+        """Whether this is the squared Euclidean distance of the package, whatever its name."""
+        return bool(self.kind == kernels.SQUARED_EUCLIDEAN)
+
     def contains(self, samples: Array) -> bool:
         """Whether `check` accepts samples: fast, for C-contiguous, writeable arrays of float64."""
-        return bool(are_inside(samples, self.minimum, self.open_minimum, LARGEST))
+        return bool(_are_inside(samples, self.minimum, self.open_minimum, LARGEST))
 
     def check(self, samples: Array, name: str = "X") -> None:
         """Raise a ValueError that names the first column outside the domain.
@@ -261,6 +266,20 @@ class Divergence:
         if critical <= max(rounding**2, SMALLEST_SQUARE):
             critical = 0.0
         return critical, mean, critical * leading, variances
+
+
+@lean_kernel
+def _are_inside(samples: Array, minimum: float, is_open: bool, largest: float) -> bool:
+    """Whether no value of `samples` is NaN, below `minimum`, or beyond `largest` in absolute value.
+
+    If `is_open`, the minimum itself is outside.
+    """
+    for t in range(samples.shape[0]):
+        for j in range(samples.shape[1]):
+            x = samples[t, j]
+            if not (abs(x) <= largest and x >= minimum) or (is_open and x == minimum):
+                return False
+    return True
 
 
 DIVERGENCES = {

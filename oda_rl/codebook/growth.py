@@ -97,14 +97,14 @@ def begin(kind, samples, labels, weight, cells):
     for i in range(k):
         for j in range(d):
             location[j, i] /= mass[i]
-    hottest = _lead(kind, samples, labels, weight, cell_of, k, location, mass, cells.axis)
+    hottest = _fill_axes(kind, samples, labels, weight, cell_of, k, location, mass, cells.axis)
     for i in range(k):
         mass[i] /= total
     return k, hottest
 
 
 @kernel
-def _lead(kind, samples, labels, weight, cell_of, n_cells, location, mass, axis):
+def _fill_axes(kind, samples, labels, weight, cell_of, n_cells, location, mass, axis):
     """Fill `axis` with the leading eigenvectors of phi'' C; returns the largest eigenvalue.
 
     The lengths of the eigenvectors are the eigenvalues.

@@ -99,12 +99,13 @@ class Identities:
         return np.maximum(row, -1.0 - row).astype(np.int64)  # see `events.split` for marks
 
     def _take(self, gone: list[int]) -> int:
-        if self._next >= self.limit:
-            for numbers in (self._free, gone):
-                if numbers:
-                    return numbers.pop(0)
-        self._next += 1
-        return self._next - 1
+        if self._next < self.limit:
+            self._next += 1
+            return self._next - 1
+        for numbers in (self._free, gone):
+            if numbers:
+                return numbers.pop(0)
+        raise ValueError(f"a codebook with {self.limit} numbers must not have more cells.")
 
     def get_state(self) -> dict[str, Any]:
         """Plain values, without the births."""

@@ -122,8 +122,8 @@ def learn_all(kind, x, share, stepsize, n_cells, location, weight, axis, scratch
 
 
 @kernel
-def largest_shift(kind, n_cells, location, reference, distance):
-    """The largest divergence of a codevector from its former location in `reference`."""
+def ends_level(kind, pace, n, n_cells, location, reference, distance):
+    """Whether the temperature is finished, as defined by `pace`; otherwise `reference` is updated."""
     d = location.shape[0]
     x, before = np.empty(d), np.empty((d, 1))
     largest = 0.0
@@ -133,7 +133,12 @@ def largest_shift(kind, n_cells, location, reference, distance):
             before[j, 0] = reference[j, i]
         divergences(kind, x, before, 0, 1, distance)
         largest = max(largest, distance[0])
-    return largest
+    if largest < pace.tolerance or n >= pace.max_steps:
+        return True
+    for j in range(d):
+        for i in range(n_cells):
+            reference[j, i] = location[j, i]
+    return False
 
 
 @vector_kernel
@@ -236,11 +241,7 @@ def anneal(
                 difference = x[j] - location[j, nearest]
                 spread[j, nearest] += gain * (difference * difference - spread[j, nearest])
         n += 1
-        if n % pace.check_every == 0:
-            shift = largest_shift(kind, n_cells, location, reference, distance)
-            if shift < pace.tolerance or n >= pace.max_steps:
-                return t + 1, n, distortion, True
-            for j in range(location.shape[0]):
-                for i in range(n_cells):
-                    reference[j, i] = location[j, i]
+        at_check = n % pace.check_every == 0
+        if at_check and ends_level(kind, pace, n, n_cells, location, reference, distance):
+            return t + 1, n, distortion, True
     return samples.shape[0], n, distortion, False

@@ -10,7 +10,7 @@ import numpy as np
 
 from oda_rl._jit import kernel
 from oda_rl.codebook.association import EXACT, associate, divergences, index_of_smallest
-from oda_rl.codebook.learning import MIN_WEIGHT, largest_shift
+from oda_rl.codebook.learning import MIN_WEIGHT, ends_level
 
 
 @kernel
@@ -72,11 +72,7 @@ def learn_as_printed(
                     sigma = theta[c, i] * rho
                     theta[c, i] = (sigma + alpha * (outputs[t, c] * own - sigma)) / weight[i]
         n += 1
-        if n % pace.check_every == 0:
-            shift = largest_shift(kind, n_cells, location, reference, distance)
-            if shift < pace.tolerance or n >= pace.max_steps:
-                return t + 1, n, distortion, True
-            for j in range(d):
-                for i in range(n_cells):
-                    reference[j, i] = location[j, i]
+        at_check = n % pace.check_every == 0
+        if at_check and ends_level(kind, pace, n, n_cells, location, reference, distance):
+            return t + 1, n, distortion, True
     return samples.shape[0], n, distortion, False

@@ -241,7 +241,7 @@ class Quench:
         max_trials: int = 60,
     ) -> None:
         # Squared distances of centred data can be computed as matrix products without losing digits.
-        self._centred = divergence.name == "squared_euclidean"
+        self._centred = divergence.is_euclidean
         self._shift = samples.mean(axis=0) if self._centred else np.zeros(samples.shape[1])
         self._samples = samples - self._shift if self._centred else samples
         self._weight = sample_weight
@@ -255,9 +255,9 @@ class Quench:
         """The best codevectors found, (n_codevectors, n_features), and their distortion."""
         location = np.ascontiguousarray((codevectors - self._shift).T)
         if self._max_trials > 0 and len(codevectors) > 1:
-            distortion, _ = self._turn(location, TRIAL_TOLERANCE, MAX_TURNS)
-            location = self._move(location, distortion, self._max_trials)
-        distortion, _ = self._turn(location, TOLERANCE, MAX_TURNS)
+            distortion, _ = self._quench(location, TRIAL_TOLERANCE, MAX_TURNS)
+            location = self._relocate(location, distortion, self._max_trials)
+        distortion, _ = self._quench(location, TOLERANCE, MAX_TURNS)
         return location.T + self._shift, distortion
 
     @property
@@ -273,24 +273,14 @@ class Quench:
         assign(kind, self._samples, None, self._centred, location, None, k, *self._cells)
         return float(mean_divergence(self._weight, self._cells[1]))
 
-    def _turn(self, location: Array, tolerance: float, turns: int) -> tuple[float, int]:
-        k = location.shape[1]
+    def _quench(self, location: Array, tolerance: float, turns: int) -> tuple[float, int]:
         value, spent, _ = quench(
-            self._divergence.kind,
-            self._samples,
-            None,
-            self._weight,
-            self._centred,
-            tolerance,
-            turns,
-            k,
-            location,
-            None,
-            *self._cells,
+            *(self._divergence.kind, self._samples, None, self._weight, self._centred),
+            *(tolerance, turns, location.shape[1], location, None, *self._cells),
         )
         return float(value), int(spent)
 
-    def _move(self, location: Array, distortion: float, trials: int) -> Array:
+    def _relocate(self, location: Array, distortion: float, trials: int) -> Array:
         k = location.shape[1]
         n_moves, chances = max(1, k // 5), SINGLE_MOVES
         cells = tuple(array.copy() for array in self._cells)
@@ -299,7 +289,7 @@ class Quench:
             draws = self.rng.random(n_moves)
             if not relocate(self._samples, self._weight, *cells, k, trial, n_moves, draws):
                 break
-            found, spent = self._turn(trial, TRIAL_TOLERANCE, TRIAL_TURNS)
+            found, spent = self._quench(trial, TRIAL_TOLERANCE, TRIAL_TURNS)
             trials -= spent
             if found < distortion * (1.0 - 1e-6):
                 location, distortion = trial, found

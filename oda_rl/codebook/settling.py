@@ -136,7 +136,7 @@ def _add_up(kind, samples, points, temperature, n_cells, cells, along, moments, 
 
 
 @kernel
-def _take_turn(kind, samples, points, temperature, n_cells, cells, moments):
+def _iterate(kind, samples, points, temperature, n_cells, cells, moments):
     """One iteration: means, weights, and one step of the power method for each axis.
 
     Returns (the largest divergence of a codevector from its previous location, the largest change of a
@@ -206,7 +206,7 @@ def settle(kind, samples, sample_weight, temperature, tolerance, max_turns, n_ce
     origin, step = location[:, :n_cells].copy(), np.zeros((d, n_cells))
     turns = 0
     for turn in range(max_turns):
-        largest, change = _take_turn(kind, samples, points, temperature, n_cells, cells, moments)
+        largest, change = _iterate(kind, samples, points, temperature, n_cells, cells, moments)
         turns = turn + 1
         enough = tolerance if change > 0.0 else max(tolerance, STILL * temperature)
         if largest < enough and change < AXIS_TOLERANCE * temperature:

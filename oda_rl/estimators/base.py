@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from oda_rl import storage
 from oda_rl._interrupts import all_or_nothing, interrupts_wait
+from oda_rl._ridge import one_thread
 from oda_rl._schema import Schema
-from oda_rl._threads import one_thread
 from oda_rl._types import Array
 from oda_rl.codebook.divergences import Divergence, get_divergence
 from oda_rl.estimators.parameters import Checked, declared, restored, stored

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from oda_rl._archive import compressed, decompressed
 from oda_rl._jit import kernel
-from oda_rl._packed import packed, unpacked
 from oda_rl._schema import Schema, maybe
 from oda_rl._types import Array
 from oda_rl.estimators.progress import tell
@@ -123,10 +123,10 @@ class Watch:
         self.latest = Latest(RECENT)
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"losses": packed(self.losses)}
+        return vars(self) | {"losses": compressed(self.losses)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state | {"losses": unpacked(state["losses"])})
+        vars(self).update(state | {"losses": decompressed(state["losses"])})
 
     @property
     def left(self) -> int:

@@ -196,7 +196,7 @@ class Moments:
     ) -> Scaling:
         """The map with the name `scale`; "auto" may reject scaling or features, by trials on samples."""
         found = self.scaling(scale, divergence)
-        if scale != "auto" or divergence.name != "squared_euclidean":
+        if scale != "auto" or not divergence.is_euclidean:
             return found
         n = len(samples)
         rows = np.arange(n) if n <= N_TRIED else rng.choice(n, N_TRIED, replace=False)

@@ -105,7 +105,7 @@ class LVQ(UnitsMixin, CodebookClassifier):
     _labels: Labels = field(init=False)
 
     def _fit_classes(self, settings: Any, data: Data) -> None:
-        euclidean = self._divergence.name == "squared_euclidean"
+        euclidean = self._divergence.is_euclidean
         plain = not euclidean and isinstance(self.scale, str) and self.scale == "auto"
         rng, data = self._generator(), self._begin(data, None if plain else self.scale)
         if self._is_random():

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, validate_data
 
-from oda_rl._packed import packed, unpacked
+from oda_rl._archive import compressed, decompressed
 from oda_rl._types import Array, Labels
 from oda_rl._validation import OF_DATA, check_size, check_weights
 from oda_rl.codebook.divergences import SMALLEST_SQUARE, Divergence
@@ -105,12 +105,12 @@ class Latest:
 
     def __getstate__(self) -> dict[str, Any]:
         recent = self.last(self.n)
-        return {"n": self.n, "parts": None if recent is None else [packed(part) for part in recent]}
+        return {"n": self.n, "parts": None if recent is None else [compressed(part) for part in recent]}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.n, self.held, self._data = state["n"], 0, None
         if state["parts"] is not None:
-            self.add(Data(*(unpacked(part) for part in state["parts"])))
+            self.add(Data(*(decompressed(part) for part in state["parts"])))
 
 
 class OutputUnits(NamedTuple):

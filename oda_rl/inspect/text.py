@@ -173,7 +173,7 @@ def _conditions_of(
     tree = model.tree_
     cell = tree.cell(name)
     affine = tree.features.affine(cell.layer - 1) if cell.layer > 0 else None
-    if affine is None or tree.divergence.name != "squared_euclidean":
+    if affine is None or not tree.divergence.is_euclidean:
         return None
     matrix, offset = affine
     location = tree.layers[cell.layer].location

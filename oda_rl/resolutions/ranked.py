@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from oda_rl._ranks import KNOTS, Ranks
+from oda_rl._statistics import KNOTS, Ranks
 from oda_rl.resolutions.base import Array, BaseMap
 
 
@@ -46,7 +46,7 @@ class RankMap(BaseMap):
         return int(self.knots_.shape[1])
 
     def _inverse(self, features: Array) -> Array:
-        return Ranks(self.knots_).back(features)
+        return Ranks(self.knots_).inverse(features)
 
     def _names(self, input_features: Any) -> Sequence[str]:
         # scikit-learn's own check of names, which has no public name

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
-from oda_rl._effects import FeatureSums, filled_up
-from oda_rl._weighted import standardised
+from oda_rl._effects import FeatureSums, stacked
+from oda_rl._statistics import standardised
 from oda_rl.resolutions.base import AddingMap, Array
 
 # Largest number of samples that scores are fitted to; they have few coefficients.
@@ -62,11 +62,7 @@ class ScoreMap(AddingMap):
                 found = FeatureSums.of(samples[rows], standardised(target, weight[rows]), weight[rows])
         self.knots_, self.values_ = np.zeros((1, d)), np.zeros((1, d, 0))
         if found is not None:
-            most = max(len(own) for own in found.knots)
-            self.knots_, self.values_ = (
-                np.ascontiguousarray(np.stack([filled_up(own, most) for own in part], axis=1))
-                for part in (found.knots, found.values)
-            )
+            self.knots_, self.values_ = stacked(found.knots), stacked(found.values)
             scores = self._scores(samples[rows])
             self.values_ -= weight[rows] @ scores / weight[rows].sum() / d  # of mean zero
 

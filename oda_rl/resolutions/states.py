@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from oda_rl._schema import Either, Rules, Sizes, anything, expect
-from oda_rl._schema_texts import LARGEST
+from oda_rl._schema_texts import LARGEST_STORED
 from oda_rl.resolutions.base import BaseMap
 
 # Classes that may be stored in a file, and their modules. Reading a file makes objects of no others.
@@ -40,7 +40,7 @@ def _are_finite(state: Any, sizes: Sizes) -> None:
         if isinstance(value, dict | list | tuple):
             _are_finite(value, sizes)
         elif isinstance(value, np.ndarray) and value.dtype.kind == "f":
-            right = np.all(np.abs(value) <= LARGEST)
+            right = np.all(np.abs(value) <= LARGEST_STORED)
             expect(right, str(name), "has NaN, infinity or too large a number", "finite numbers")
 
 

@@ -129,3 +129,15 @@ def test_moments_of_few_samples_with_many_features():
     np.testing.assert_allclose(mean, weight @ samples / weight.sum())
     np.testing.assert_allclose(variances, np.diag(covariance))
     np.testing.assert_allclose(np.abs(axis), np.abs(critical * vectors[:, -1]), atol=1e-9)
+
+
+def test_a_divergence_is_not_euclidean_by_its_name():
+    own = Divergence.from_functions(
+        "squared_euclidean", itakura_saito, itakura_saito_curvature, 0.0, True
+    )
+    assert get_divergence("squared_euclidean").is_euclidean
+    assert not own.is_euclidean
+    X = np.random.default_rng(0).gamma(3.0, size=(100, 2))
+    models = [ODAPartition(4, divergence=which, random_state=0) for which in ("itakura_saito", own)]
+    builtin, renamed = (model.fit(X).codevectors_ for model in models)
+    np.testing.assert_allclose(builtin, renamed)

@@ -1,6 +1,7 @@
 """Numbers that stay with cells: through splits, merges, pruning, files, and however a stream is cut."""
 
 import numpy as np
+import pytest
 
 from oda_rl import Codebook, ODAPartition
 from oda_rl.codebook.identities import FIELD, Birth, Identities
@@ -70,6 +71,13 @@ def test_numbers_are_used_again_only_when_there_are_no_others():
     identities.update(book)
     assert identities.births[-1].cell == 1  # gone longer than 0
     assert identities.n_given == 4
+
+
+def test_more_cells_than_numbers_are_refused():
+    book, identities = make(limit=2, k=2)
+    book.split(0, [1.0])
+    with pytest.raises(ValueError, match="2 numbers"):
+        identities.update(book)
 
 
 def chain(n=3000, seed=0):

@@ -6,7 +6,7 @@ from model_files import reloaded
 from scipy.stats import norm
 
 from oda_rl import MultiResolutionODA, ODAClassifier, ODARegressor
-from oda_rl._ranks import LIMIT, Ranks, have_tails
+from oda_rl._statistics import LIMIT, Ranks, have_tails
 
 
 def test_ranks_are_normal_scores():
@@ -31,12 +31,12 @@ def test_the_way_back_and_how_fast_scores_change():
     samples = np.random.default_rng(0).lognormal(size=(500, 2))
     ranks = Ranks.of(samples)
     scores = np.linspace(-LIMIT, LIMIT, 25)[:, None] * [1.0, -1.0]
-    np.testing.assert_allclose(ranks(ranks.back(scores)), scores, atol=1e-9)
+    np.testing.assert_allclose(ranks(ranks.inverse(scores)), scores, atol=1e-9)
     inside = scores[np.abs(scores[:, 0]) < 1.5]
-    np.testing.assert_allclose(ranks.slopes(inside) * ranks.back(inside), 1.0, rtol=0.5)
+    np.testing.assert_allclose(ranks.slopes(inside) * ranks.inverse(inside), 1.0, rtol=0.5)
     equal = Ranks.of(np.full((500, 1), 7.0))
     assert equal.slopes(np.zeros((1, 1))).item() == 0.0
-    assert equal.back(np.array([[-1.0], [2.0]])).ravel().tolist() == [7.0, 7.0]
+    assert equal.inverse(np.array([[-1.0], [2.0]])).ravel().tolist() == [7.0, 7.0]
 
 
 def test_which_features_have_tails():

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from oda_rl._schema import GENERATOR, Either, Rules, Sized, check, expect, maybe
-from oda_rl._schema_texts import RefusedError, Told
+from oda_rl._schema_texts import ArraySpec, RefusedError
 
 BOOK = {
     "location": "float[d, K]",
@@ -141,10 +141,14 @@ def test_rules_name_the_entry_within():
 
 
 def test_shapes_are_checked_before_there_are_arrays():
-    told = {"location": Told("<f8", (2, 3)), "weight": Told("<f8", (3,)), "label": Told("<i8", (3,))}
+    told = {
+        "location": ArraySpec("<f8", (2, 3)),
+        "weight": ArraySpec("<f8", (3,)),
+        "label": ArraySpec("<i8", (3,)),
+    }
     check(BOOK, told, {}, whole=False)
     with pytest.raises(RefusedError, match="label"):
-        check(BOOK, told | {"label": Told("<i8", (4,))}, {}, whole=False)
+        check(BOOK, told | {"label": ArraySpec("<i8", (4,))}, {}, whole=False)
 
 
 def test_generators():

@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.datasets import make_friedman1
 
 from oda_rl import MultiResolutionODA, ODAPartition, ODARegressor
-from oda_rl._weighted import quantiles, variances
+from oda_rl._statistics import quantiles, variances
 from oda_rl.resolutions import EffectMap, FeatureMap, RankMap
 
 LIGHT = [1e-12, 1e-4]

@@ -187,7 +187,7 @@ class CodebookClassifier(ClassifierMixin, Estimator):
             classes have no codebooks of their own.
         """
         distance, book = self._distance(X)[1], self._book
-        if self._divergence.name != "squared_euclidean" or len(book.votes) > 0:
+        if not self._divergence.is_euclidean or len(book.votes) > 0:
             raise ValueError(
                 "class_density needs divergence='squared_euclidean' and a codebook for each class, got "
                 f"divergence={self._divergence.name!r} and mode={getattr(self, 'mode', None)!r}."

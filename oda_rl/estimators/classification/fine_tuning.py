@@ -19,7 +19,7 @@ COOLING = 0.7
 
 def check_variant(variant: str | None, divergence: Divergence, name: str) -> None:
     """Raise a ValueError for a variant that does not exist for this divergence."""
-    if variant == "glvq" and divergence.name != "squared_euclidean":
+    if variant == "glvq" and not divergence.is_euclidean:
         raise ValueError(
             f"{name}={variant!r} needs divergence='squared_euclidean', got {divergence.name!r}; "
             "'lvq1' takes any."

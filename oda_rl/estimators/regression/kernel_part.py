@@ -6,7 +6,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from scipy.spatial.distance import cdist, pdist
 
-from oda_rl._ridge import LARGEST, errors_left_out, solve_in_blocks, tried
+from oda_rl._ridge import MAX_ORDER, errors_left_out, solve_in_blocks, tried
 from oda_rl._schema import Schema
 from oda_rl._types import Array
 from oda_rl._validation import OF_DATA
@@ -206,7 +206,7 @@ def _fit(data: _Data, landmarks: Array, scale: Array, smooth: bool) -> _Tried:
         return root[part] * solve_triangular(lower, kernels.T, lower=True).T
 
     target = root * data.rest
-    ridge, told = solve_in_blocks(columns_of, len(landmarks), target, LARGEST, None, data.before)
+    ridge, told = solve_in_blocks(columns_of, len(landmarks), target, MAX_ORDER, None, data.before)
     coefficients = solve_triangular(lower, ridge.solution, lower=True, trans="T")
     residuals = target[tried(len(target))] - told @ ridge.solution
     left_out = errors_left_out(residuals, ridge.leverage)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from oda_rl._jit import kernel
-from oda_rl._ridge import LARGEST, Ridge, left_out, solve_dual, solve_in_blocks, solve_primal, tried
+from oda_rl._ridge import MAX_ORDER, Ridge, left_out, solve_dual, solve_in_blocks, solve_primal, tried
 from oda_rl._types import Array
 from oda_rl.codebook.association import EXACT, add_distances, associate
 from oda_rl.codebook.divergences import SMALLEST_SQUARE
@@ -171,7 +171,7 @@ def fit_mixture(
     known = np.average(before, weights=weight[rows])
     if known >= 1.0 - LEAST_LEFT:  # too few degrees of freedom for local models
         found = Ridge(np.zeros((p, outputs.shape[1])), before, base_score)
-    elif p <= min(n, LARGEST):
+    elif p <= min(n, MAX_ORDER):
         found, _ = solve_in_blocks(columns_of, p, target, BLOCK, ridge, before)
     else:
         found = solve_dual(columns_of(rows), target[rows], ridge, before, 1.0 - before)

@@ -7,10 +7,9 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from scipy.special import softmax
 
-from oda_rl._ranks import Ranks
+from oda_rl._statistics import Ranks, quantiles
 from oda_rl._types import Array
 from oda_rl._validation import CONSTANT, SMALLEST_DEVIATION
-from oda_rl._weighted import quantiles
 from oda_rl.codebook.divergences import SMALLEST_SQUARE
 from oda_rl.estimators.regression.mixture import (
     fit_mixture,
@@ -98,7 +97,7 @@ class Scaling(NamedTuple):
     def back(self, standard: Array) -> Array:
         """Standardised inputs in the data's units."""
         found = self._unstandardised(standard)
-        return found if len(self.knots) == 0 else Ranks(self.knots).back(found)
+        return found if len(self.knots) == 0 else Ranks(self.knots).inverse(found)
 
     def _unstandardised(self, standard: Array) -> Array:
         """Standardised inputs in the units of the bounds: the data's, or with knots normal scores."""

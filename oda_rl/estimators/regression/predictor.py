@@ -6,8 +6,8 @@ import numpy as np
 
 from oda_rl import _effects
 from oda_rl._effects import Effects, count_stored, effects_schema
-from oda_rl._ranks import are_rising
 from oda_rl._schema import Rules, Schema, Sized, Sizes, expect
+from oda_rl._statistics import are_rising
 from oda_rl._types import Array
 from oda_rl._validation import CONSTANT, OF_DATA, SMALLEST_DEVIATION
 from oda_rl.estimators.regression import kernel_part, mixture

@@ -7,8 +7,8 @@ import numpy as np
 
 from oda_rl import _effects
 from oda_rl._effects import Effects
+from oda_rl._statistics import variances
 from oda_rl._types import Array
-from oda_rl._weighted import variances
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.model_learning import ERROR, INPUT_DISTORTION
 from oda_rl.estimators.hard_path import HardPath

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oda_rl._effects import Effects
-from oda_rl._ranks import have_tails
+from oda_rl._statistics import have_tails
 from oda_rl._types import Array
 from oda_rl.estimators.regression.pilot import are_cut, range_seen
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl._effects import Effects, knots_of
-from oda_rl._ranks import KNOTS, have_tails
+from oda_rl._statistics import KNOTS, have_tails
 from oda_rl._types import Array
 from oda_rl.estimators.targets import Data
 from oda_rl.estimators.tree.features import maps_of
@@ -27,21 +27,21 @@ FEW = 500
 
 def may_be_ranked(settings: TreeSettings, data: Data) -> bool:
     """Whether ranks should be tried: features have long tails, and there are enough samples."""
-    squared = settings.annealing.divergence.name == "squared_euclidean"
+    squared = settings.annealing.divergence.is_euclidean
     scaled = squared and settings.scale is not None and settings.kind != "clusterer"
     return scaled and len(data.weight) >= KNOTS and have_tails(data.samples, data.weight)
 
 
 def may_be_weighed(settings: TreeSettings, data: Data) -> bool:
     """Whether weights by slopes should be tried: several features, outputs, and enough samples."""
-    squared = settings.annealing.divergence.name == "squared_euclidean"
+    squared = settings.annealing.divergence.is_euclidean
     several = data.samples.shape[1] > 1 and len(data.weight) >= WEIGHED
     return squared and settings.kind == "regressor" and several
 
 
 def may_be_scored(settings: TreeSettings, data: Data) -> bool:
     """Whether scores should be tried: several features, classes, and enough samples."""
-    squared = settings.annealing.divergence.name == "squared_euclidean"
+    squared = settings.annealing.divergence.is_euclidean
     scaled = squared and settings.scale is not None and settings.kind == "classifier"
     several = data.samples.shape[1] > 1 and len(data.weight) >= WEIGHED
     return scaled and several and knots_of(data.samples, data.weight) is not None

@@ -1,17 +1,21 @@
 # Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
-"""Map features to normal scores by their ranks, which is robust to skewness and outliers."""
+"""Weighted moments and quantiles of features, and their normal scores by ranks.
 
-from typing import Any, NamedTuple
+With equal weights, quantiles equal NumPy's bit for bit. Ranks are robust to skewness and outliers.
+"""
+
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from scipy.stats import norm
+from numpy.typing import ArrayLike
+from scipy.special import ndtri
 
 from oda_rl._jit import kernel
 from oda_rl._schema import Sizes, expect
 from oda_rl._types import Array
-from oda_rl._weighted import quantiles
 
+Method = Literal["linear", "inverted_cdf"]
 # The largest number of quantiles that define a map, and the absolute value at which scores are clipped.
 KNOTS, LIMIT = 200, 3.0
 # Slopes of the map are differences between scores this far apart.
@@ -19,6 +23,33 @@ APART = 0.2
 # A feature has long tails if the range of its inner 99 % is more than LONG times that of its inner half
 # (3.8 times for a normal, 4.8 for an exponential), and if it has more than FEW different values.
 LONG, FEW = 6.0, 20
+
+
+def variances(values: Array, weight: Array) -> Array:
+    """Variances (n_features,) of values (n_samples, n_features)."""
+    mean = np.average(values, axis=0, weights=weight)
+    return np.asarray(np.average((values - mean) ** 2, axis=0, weights=weight))
+
+
+def quantiles(values: Array, at: ArrayLike, weight: Array, method: Method = "linear") -> Array:
+    """Quantiles of values (n_samples, ...) along the first axis, at the probabilities `at`.
+
+    `method` is that of NumPy, and used for equal weights only; for others it is "inverted_cdf". Then
+    probabilities are clipped to 0.5 / n_samples from 0 and 1: else an outlier of hardly any weight would
+    be the first or last quantile.
+    """
+    parts: Array = np.asarray(at, dtype=np.float64)
+    if (weight == weight[0]).all():
+        return np.asarray(np.quantile(values, parts, axis=0, method=method))
+    half = 0.5 / len(weight)
+    parts = np.clip(parts, half, 1.0 - half)
+    return np.asarray(np.quantile(values, parts, axis=0, weights=weight, method="inverted_cdf"))
+
+
+def standardised(samples: Array, weight: Array) -> Array:
+    """Standardise samples (n_samples, n_features); constant features become zeros."""
+    mean, deviation = weight @ samples / weight.sum(), np.sqrt(variances(samples, weight))
+    return np.asarray((samples - mean) / np.where(deviation > 0.0, deviation, 1.0))
 
 
 @kernel
@@ -60,8 +91,7 @@ class Ranks(NamedTuple):
 
     @property
     def _scores(self) -> Array:
-        with np.errstate(divide="ignore"):
-            return np.clip(norm.ppf(np.linspace(0.0, 1.0, len(self.knots))), -LIMIT, LIMIT)
+        return np.clip(ndtri(np.linspace(0.0, 1.0, len(self.knots))), -LIMIT, LIMIT)
 
     def __call__(self, samples: Array) -> Array:
         """Normal scores of samples (n_samples, n_features), from -LIMIT to LIMIT."""
@@ -69,22 +99,21 @@ class Ranks(NamedTuple):
         normal_scores(samples, self.knots, self._scores, out)
         return out
 
-    def back(self, scores: Array) -> Array:
+    def inverse(self, scores: Array) -> Array:
         """The inverse map: features at scores (n_samples, n_features), interpolated between knots."""
-        known = self._scores
-        found = [np.interp(own, known, knots) for own, knots in zip(scores.T, self.knots.T, strict=True)]
-        return np.stack(found, axis=1)
+        known, columns = self._scores, zip(scores.T, self.knots.T, strict=True)
+        return np.stack([np.interp(own, known, knots) for own, knots in columns], axis=1)
 
     def slopes(self, scores: Array) -> Array:
         """Derivatives of the scores by the features, (n_samples, n_features); 0 where scores jump."""
         above, below = (np.clip(scores + step, -LIMIT, LIMIT) for step in (0.5 * APART, -0.5 * APART))
-        change = self.back(above) - self.back(below)
+        change = self.inverse(above) - self.inverse(below)
         return np.divide(above - below, change, out=np.zeros_like(scores), where=change > 0.0)
 
 
-def are_rising(knots: Any, sizes: Sizes) -> None:
-    """A rule for knots from a file: quantiles are sorted."""
-    expect(bool((np.diff(knots, axis=0) >= 0.0).all()), "", "are not in order", "quantiles, rising")
+def are_rising(knots: Any, sizes: Sizes, place: str = "", what: str = "quantiles") -> None:
+    """A rule for knots (n_knots, ...) from a file: each column is sorted."""
+    expect(np.all(np.diff(knots, axis=0) >= 0.0), place, "are not in order", f"{what}, rising")
 
 
 def have_tails(samples: Array, weight: Array) -> bool:
