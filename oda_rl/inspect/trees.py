@@ -207,9 +207,7 @@ def added_of(
 
     They are taken at the codevector, or of a `sample` (1, n_features). The root has none.
     """
-    from oda_rl.resolutions import ScoreMap
-    from oda_rl.resolutions.base import AddingMap
-    from oda_rl.resolutions.scores import scored
+    from oda_rl.resolutions.univariate import AddingMap, ScoreMap, scored
 
     tree, d = model.tree_, len(names)
     place = tree.features.place(max(0, cell.layer - 1))

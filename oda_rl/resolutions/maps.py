@@ -12,7 +12,8 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
 
-from oda_rl.resolutions.base import Array, BaseMap
+from oda_rl._types import Array
+from oda_rl.resolutions.base import BaseMap
 from oda_rl.resolutions.projection import Projection, principal
 from oda_rl.resolutions.states import get_state, is_known
 from oda_rl.resolutions.wavelets import WaveletPyramid

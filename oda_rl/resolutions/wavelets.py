@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
+from oda_rl._types import Array
 from oda_rl._validation import check_at_least
-from oda_rl.resolutions.base import Array, BaseMap, check_falling
+from oda_rl.resolutions.base import BaseMap, check_falling
 
 KINDS = ("approximation", "coefficients", "modulus")
 
@@ -96,11 +97,11 @@ class WaveletPyramid(BaseMap):
             if value not in known:
                 raise ValueError(f"{name} must be one of {', '.join(known)}; got {value!r}.")
         self.shape_ = signal_shape(self.shape, self.channels, samples.shape[1])
-        if self.level >= int(max(self.shape_)).bit_length():
+        most = most_halvings(self.shape_)
+        if self.level > most:
             raise ValueError(
                 f"level={self.level} halves the resolution too often for signals of the shape "
-                f"{self.shape_} made of {samples.shape[1]} feature(s): at most "
-                f"{int(np.log2(max(self.shape_)))}."
+                f"{self.shape_} made of {samples.shape[1]} feature(s): at most {most}."
             )
 
     def _transform(self, samples: Array) -> Array:
@@ -225,11 +226,11 @@ def wavelet_pyramid(
     >>> [map.level for map in wavelet_pyramid((8, 8))]
     [2, 1, 0]
     """
-    smallest = min(side_lengths(shape, 2))
+    most = most_halvings(side_lengths(shape, 2))
     if levels is None:
-        levels = min(2, max(0, int(np.log2(smallest)) - 1))
+        levels = min(2, most - 1)
     chosen = list(range(int(levels), -1, -1)) if isinstance(levels, int | np.integer) else list(levels)
-    check_falling("levels", chosen, 0, int(np.log2(smallest)), shape)
+    check_falling("levels", chosen, 0, most, shape)
     return [
         WaveletPyramid(shape, level, wavelet=wavelet, mode=mode, kind=kind, channels=channels)
         for level in chosen
@@ -259,6 +260,11 @@ def signal_shape(shape: int | Sequence[int] | None, channels: int, n_features: i
 def numbered(prefix: str, shape: Sequence[int]) -> list[str]:
     """Names of the elements of an array: `prefix[row,column]`."""
     return [f"{prefix}[{','.join(map(str, place))}]" for place in np.ndindex(*shape)]
+
+
+def most_halvings(shape: Sequence[int]) -> int:
+    """How often the shortest side of a signal or image can be halved with at least one point left."""
+    return int(min(shape)).bit_length() - 1
 
 
 def side_lengths(shape: int | Sequence[int], least: int = 1) -> tuple[int, ...]:
