@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from oda_rl.inspect.contributions import PathExplanation, explain
 from oda_rl.inspect.table import counted, number
-from oda_rl.inspect.text import plain
+from oda_rl.inspect.text import decision_text
 from oda_rl.inspect.trees import CellReport, report
 from oda_rl.plotting.style import as_text, new_axes
 
@@ -146,9 +146,9 @@ def plot_path(
 
 def _images(ax: Any, why: PathExplanation, shape: tuple[int, int]) -> Any:
     pictures = [why.sample, *(step.codevector for step in why.steps)]
-    titles = [as_text(f"sample\ndecided {plain(why.decision)}")]
+    titles = [as_text(f"sample\ndecided {decision_text(why.decision)}")]
     for step in why.steps:
-        decision = "" if step.decision is None else f"\n{plain(step.decision)}"
+        decision = "" if step.decision is None else f"\n{decision_text(step.decision)}"
         titles.append(as_text(f"{step.name}\n{counted(step.n_samples, 'sample')}{decision}"))
     gap = max(1, shape[1] // 8)
     low, high = min(map(np.min, pictures)), max(map(np.max, pictures))
@@ -177,7 +177,7 @@ def _lines(ax: Any, why: PathExplanation) -> Any:
         shade = 0.25 + 0.75 * i / max(1, len(why.steps) - 1)
         label = f"{step.name}: {counted(step.n_samples, 'sample')}"
         ax.plot(offset[shown], rows, "o-", color="C0", alpha=shade, linewidth=1, label=label)
-    decided = as_text(f"sample, decided {plain(why.decision)}")
+    decided = as_text(f"sample, decided {decision_text(why.decision)}")
     ax.axvline(0.0, color="C3", linewidth=1.5, label=decided)
     values = [as_text(f"{why.feature_names[j]} = {number(why.sample[j])}") for j in shown]
     ax.set_yticks(rows, values)
