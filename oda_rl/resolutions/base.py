@@ -143,7 +143,7 @@ class BaseMap(TransformerMixin, BaseEstimator):
         return list(_check_feature_names_in(self, input_features))
 
     def _has_inverse(self) -> bool:
-        return False
+        return type(self)._inverse is not BaseMap._inverse
 
     def _n_features_out(self) -> int:
         raise NotImplementedError

@@ -67,9 +67,6 @@ class Projection(BaseMap):
             return np.array(samples[:, self._chosen(samples.shape[1])], order="C")
         return np.asarray(samples @ self.matrix_.T)
 
-    def _has_inverse(self) -> bool:
-        return True
-
     def _n_features_out(self) -> int:
         return len(self.matrix_)
 

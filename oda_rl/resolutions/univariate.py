@@ -46,9 +46,6 @@ class RankMap(BaseMap):
     def _transform(self, samples: Array) -> Array:
         return Ranks(self.knots_)(np.ascontiguousarray(samples))
 
-    def _has_inverse(self) -> bool:
-        return True
-
     def _n_features_out(self) -> int:
         return int(self.knots_.shape[1])
 
@@ -66,9 +63,6 @@ class AddingMap(BaseMap):
 
     def _added_names(self, names: Sequence[str]) -> Sequence[str]:
         raise NotImplementedError
-
-    def _has_inverse(self) -> bool:
-        return True
 
     def _n_features_out(self) -> int:
         return int(self.n_features_in_ + self.values_.shape[-1])

@@ -9,13 +9,13 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from oda_rl._interrupts import all_or_nothing, interrupts_wait
 from oda_rl._schema import Either, Schema, Sizes
+from oda_rl._types import Array
 from oda_rl._validation import LARGEST, SMALLEST_DEVIATION, check_size, check_weights
 from oda_rl.estimators.base import Stored
 from oda_rl.estimators.feature_scaling import UnitsMixin, chosen_scale
 from oda_rl.estimators.parameters import POSITIVE, SCALES, choice, declared
-from oda_rl.rkhs.functional_sgd import FIRST_STATE
 from oda_rl.rkhs.hyperparameters import FITNESSES, HYPERPARAMETERS, TRANSFERS, Rules
-from oda_rl.rkhs.machine import Array, KernelMachine, machine_schema
+from oda_rl.rkhs.machine import KernelMachine, machine_schema
 from oda_rl.storage import PathOrFile
 
 
@@ -219,8 +219,7 @@ class KernelSGD(UnitsMixin, Stored):
     @property
     def bandwidth_history_(self) -> Array:
         """The bandwidth after each mini-batch."""
-        check_is_fitted(self, "dictionary_")
-        return self._machine.records[:, FIRST_STATE].copy()
+        return self.history_["bandwidth"]
 
     def _outputs(self, X: ArrayLike) -> Array:
         """f(x), of shape (n_samples, n_outputs)."""

@@ -9,9 +9,10 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
 from oda_rl._schema import Schema
+from oda_rl._types import Array
 from oda_rl._validation import check_size
 from oda_rl.estimators.parameters import may_be_flat
-from oda_rl.rkhs.base import Array, KernelSGD
+from oda_rl.rkhs.base import KernelSGD
 from oda_rl.rkhs.functional_sgd import HUBER, SQUARED
 
 
