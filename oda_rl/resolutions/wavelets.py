@@ -116,17 +116,12 @@ class WaveletPyramid(BaseMap):
 
     def _inverse(self, given: Array) -> Array:
         """The signals; details that are not among the features are taken to be zero."""
-        parts = self._parts(np.zeros((1, self.n_features_in_)))
         n, start = len(given), 0
         coefficients = self._decompose(np.zeros((n, self.n_features_in_)))
-        for name, part in parts:
-            block = given[:, start : start + part.size].reshape(n, *part.shape[1:])
-            start += part.size
-            if name.startswith("approximation"):
-                coefficients[0] = block
-            else:
-                level, key = name.removeprefix("detail").split("_")
-                coefficients[len(coefficients) - int(level)][key] = block
+        for _, part in self._named(coefficients):
+            stop = start + int(np.prod(part.shape[1:]))
+            part[...] = given[:, start:stop].reshape(part.shape)
+            start = stop
         found = _pywt().waverecn(coefficients, self.wavelet, mode=self.mode, axes=self._axes)
         inside = (slice(None), *(slice(length) for length in self.shape_))
         return np.ascontiguousarray(found[inside]).reshape(n, -1)
@@ -143,9 +138,11 @@ class WaveletPyramid(BaseMap):
     def _parts(self, samples: Array) -> list[tuple[str, Array]]:
         """Named blocks of features, (n_samples, *places, channels)."""
         if self.kind == "modulus" and self.level > 0:
-            coefficients = self._undecimated(samples)
-        else:
-            coefficients = self._decompose(samples)
+            return self._named(self._undecimated(samples))
+        return self._named(self._decompose(samples))
+
+    def _named(self, coefficients: list[Any]) -> list[tuple[str, Array]]:
+        """The arrays among the coefficients that are features, with their names."""
         parts = [(f"approximation{self.level}", coefficients[0])]
         if self.kind != "approximation":
             for level, details in zip(range(self.level, 0, -1), coefficients[1:], strict=True):
