@@ -103,8 +103,7 @@ def rules_text(
     -------
     str
     """
-    rule = rules(model, feature_names, cell, depth)
-    return "\n".join(_branch(rule, feature_names_of(model, feature_names), ""))
+    return "\n".join(_branch(rules(model, feature_names, cell, depth), ""))
 
 
 # -- parts -----------------------------------------------------------------------------------------
@@ -192,25 +191,24 @@ def _conditions_of(
     return found
 
 
-def _branch(rule: dict[str, Any], names: Sequence[str], indent: str) -> list[str]:
+def _branch(rule: dict[str, Any], indent: str) -> list[str]:
     children = rule.get("children", [])
     if not children:
         decision = rule["decision"]
         what = f"cell {rule['cell']}" if decision is None else decision_text(decision)
         passed = counted(rule["samples"], "sample")
         return [f"{indent}{what}  ({passed}, error {number(rule['error'])})"]
-    conditions = _intervals(children) or [_nearest_to(child, names) for child in children]
+    conditions = _intervals(children) or [_nearest_to(child) for child in children]
     lines = []
     for i, (child, condition) in enumerate(zip(children, conditions, strict=True)):
         lines += [f"{indent}{'if' if i == 0 else 'elif'} {condition}:"]
-        lines += _branch(child, names, indent + "  ")
+        lines += _branch(child, indent + "  ")
     return lines
 
 
-def _nearest_to(child: dict[str, Any], names: Sequence[str]) -> str:
-    parts = [named_values(np.array(list(child["codevector"].values())), names)]
-    if "added" in child:
-        parts.append(named_values(np.array(list(child["added"].values())), list(child["added"])))
+def _nearest_to(child: dict[str, Any]) -> str:
+    places = [child["codevector"], child.get("added", {})]
+    parts = [named_values(np.array(list(one.values())), list(one)) for one in places if one]
     return f"nearest to {' and '.join(parts)}"
 
 
