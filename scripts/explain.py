@@ -38,7 +38,7 @@ from oda_rl.agents.explain import (
 from oda_rl.agents.explain.page import write_report
 from oda_rl.agents.models import load_model
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
-from oda_rl.inspect.estimator_page import write_estimator_report
+from oda_rl.inspect.page import write_estimator_report
 from oda_rl.storage import written_whole
 
 matplotlib.use("Agg")

@@ -22,7 +22,7 @@ from common.arguments import Positive
 from common.reading import load, read_samples, train_again
 from oda_rl import plotting, storage
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
-from oda_rl.plotting.planes import make_plane
+from oda_rl.inspect.planes import make_plane
 
 matplotlib.use("Agg")
 

@@ -11,7 +11,7 @@ from stable_baselines3.common.logger import HParam, Image, Logger, TensorBoardOu
 from oda_rl._interrupts import interrupts_wait
 from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
 from oda_rl.agents.linear_q.learner import LinearLearner
-from oda_rl.plotting.planes import make_plane, telling_dimensions
+from oda_rl.inspect.planes import informative_dimensions, make_plane
 
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
@@ -55,7 +55,7 @@ class Board:
             return
         if self.dimensions is None:
             view = self.model.view()
-            self.dimensions = telling_dimensions(view, view.n_valued or view.n_features)
+            self.dimensions = informative_dimensions(view, view.n_valued or view.n_features)
         for name, picture in draw_board(self.model, self.dimensions).items():
             self._write(f"codebook/{name}", Image(picture, "HWC"))
 

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from oda_rl.inspect.model import ask, feature_names_of
+from oda_rl._types import Array
+from oda_rl.inspect.model import call_unnamed, feature_names_of
 from oda_rl.inspect.table import number
-from oda_rl.inspect.text import MAX_FEATURES, amounts, decided, passing
-from oda_rl.inspect.trees import CellReport, added_of, report_of, tree_of
+from oda_rl.inspect.text import MAX_FEATURES, cell_heading, decision_suffix, named_values
+from oda_rl.inspect.trees import CellReport, added_of, losses_below, report_of, tree_of
 
 if TYPE_CHECKING:
     from oda_rl.estimators.tree import Cell, MultiResolutionODA
-
-Array = NDArray[np.float64]
 
 # Other decisions are searched for in the range of the codevectors, extended by this part on both sides.
 BEYOND = 0.5
@@ -162,11 +161,12 @@ class PathExplanation(Explanation):
         return self.contributions
 
     def __str__(self) -> str:
-        lines = [f"sample: {amounts(self.sample, self.feature_names)}"]
+        names, lines = self.feature_names, [f"sample: {named_values(self.sample, self.feature_names)}"]
         for step in self.steps:
             indent = "  " * step.layer
-            lines.append(f"{indent}{passing(step)}{decided(step.decision, step.probabilities)}")
-            lines.append(f"{indent}  like {amounts(step.codevector, self.feature_names, self.sample)}")
+            decision = decision_suffix(step.decision, step.probabilities)
+            lines.append(f"{indent}{cell_heading(step)}{decision}")
+            lines.append(f"{indent}  like {named_values(step.codevector, names, self.sample)}")
             for name, (value, own) in list(step.added.items())[:MAX_FEATURES]:
                 beside = f"{number(value)}, where the sample has {number(own)}"
                 lines.append(f"{indent}    and {name} {beside}")
@@ -222,15 +222,43 @@ def explain(
     >>> int(why.prediction), why.steps[0].name, why.steps[0].n_samples
     (0, '0', 150)
     """
-    tree = tree_of(model)
+    tree_of(model)  # raises an error if there is none
     point = np.asarray(x, dtype=np.float64)
     if point.ndim != 1:
         raise ValueError(f"x must be one sample, of shape (n_features,), got the shape {point.shape}.")
-    samples = ask(model._check_again, point[None, :])
+    samples = call_unnamed(model._check_again, point[None, :])
     names = feature_names_of(model, feature_names)
     settings = model._session.settings
+    steps = _steps_of(model, samples, names)
+    decision, lead = call_unnamed(model.predict, samples)[0], np.nan
+    if settings.kind == "classifier":
+        *_, second, first = np.sort([0.0, *call_unnamed(model.predict_proba, samples)[0]])
+        lead = float(first - second)
+    changes = []
+    if counterfactuals and settings.kind != "regressor":
+        low, high = search_range(model.codevectors_)
+        decide = partial(call_unnamed, model.predict)
+        changes = find_counterfactuals(decide, point, low, high, names)
+    by_region = settings.kind == "classifier" and settings.rule == "bayes" and len(steps) > 1
+    return PathExplanation(point.copy(), names, decision, lead, tuple(steps), tuple(changes), by_region)
+
+
+def _steps_of(model: "MultiResolutionODA", samples: Array, names: Sequence[str]) -> list[Step]:
+    """The active cells of a sample (1, n_features), from the root to the leaf."""
+    tree, losses = model.tree_, losses_below(model)
+
+    def step(cell: "Cell", **nearness: Any) -> Step:
+        shares = None
+        if model._session.settings.kind == "classifier":
+            tally = tree.layers[cell.layer].tally[cell.number]
+            shares = tally / max(float(tally.sum()), 1e-300)
+        at, own = (added_of(model, cell, names, one) for one in (None, samples))
+        added = {name: (value, own[name]) for name, value in at.items()}
+        report = vars(report_of(model, cell, losses))
+        return Step(**report, **nearness, probabilities=shares, added=added)
+
     cell = tree.cell("0")
-    steps = [_step(model, cell, {}, 0.0, np.inf, "")]
+    steps = [step(cell, divergence=0.0, margin=np.inf, runner_up="")]
     for layer, scaled, _, at, closest in tree.walk(samples):
         siblings = {child.number: child for child in tree.children(cell)}
         cell = siblings.pop(int(at[0]))
@@ -239,20 +267,8 @@ def explain(
             others = tree.divergence(scaled, tree.layers[layer].location[:, list(siblings)].T)[0]
             margin = float(others.min() - closest[0])
             runner_up = tree.name(list(siblings.values())[int(others.argmin())])
-        there, own = (added_of(model, cell, names, one) for one in (None, samples))
-        added = {name: (value, own[name]) for name, value in there.items()}
-        steps.append(_step(model, cell, added, float(closest[0]), margin, runner_up))
-    decision, lead = ask(model.predict, samples)[0], np.nan
-    if settings.kind == "classifier":
-        *_, second, first = np.sort([0.0, *ask(model.predict_proba, samples)[0]])
-        lead = float(first - second)
-    changes = []
-    if counterfactuals and settings.kind != "regressor":
-        low, high = search_range(model.codevectors_)
-        decide = partial(ask, model.predict)
-        changes = find_counterfactuals(decide, point, low, high, names)
-    by_region = settings.kind == "classifier" and settings.rule == "bayes" and len(steps) > 1
-    return PathExplanation(point.copy(), names, decision, lead, tuple(steps), tuple(changes), by_region)
+        steps.append(step(cell, divergence=float(closest[0]), margin=margin, runner_up=runner_up))
+    return steps
 
 
 def find_counterfactuals(
@@ -272,32 +288,32 @@ def find_counterfactuals(
     found = []
     for j, name in enumerate(names):
 
-        def ask(values: Any, j: int = j) -> NDArray[Any]:
+        def decisions_at(values: Any, j: int = j) -> NDArray[Any]:
             points = np.repeat(sample[None], len(values), axis=0)
             points[:, j] = values
             return decide(points)
 
         for end in (low[j], high[j]):
-            at = _first_change(ask, float(sample[j]), end)
+            at = _first_change(decisions_at, float(sample[j]), end)
             if at is not None:
-                change, decision = at - float(sample[j]), ask([at])[0]
-                rounded = _round_outwards(ask, float(sample[j]), change, (low[j], high[j]))
+                change, decision = at - float(sample[j]), decisions_at([at])[0]
+                rounded = _round_outwards(decisions_at, float(sample[j]), change, (low[j], high[j]))
                 part = abs(change) / (high[j] - low[j])
                 found.append((part, Counterfactual(name, change, at, decision, rounded)))
     return [one for _, one in sorted(found, key=lambda pair: pair[0])]
 
 
-def _first_change(ask: Callable[[Any], NDArray[Any]], start: float, end: float) -> float | None:
+def _first_change(decisions_at: Callable[[Any], NDArray[Any]], start: float, end: float) -> float | None:
     """The first value from `start` to `end` with a decision other than at `start`; None without one."""
     way = np.linspace(start, end, N_POINTS + 1)
-    decision, *others = ask(way)
+    decision, *others = decisions_at(way)
     changed = np.flatnonzero(np.asarray(others) != decision)
     if len(changed) == 0:
         return None
     same, other = way[changed[0]], way[changed[0] + 1]
     for _ in range(HALVINGS):
         middle = 0.5 * (same + other)
-        if ask([middle])[0] == decision:
+        if decisions_at([middle])[0] == decision:
             same = middle
         else:
             other = middle
@@ -305,15 +321,15 @@ def _first_change(ask: Callable[[Any], NDArray[Any]], start: float, end: float) 
 
 
 def _round_outwards(
-    ask: Callable[[Any], NDArray[Any]], start: float, change: float, ends: tuple[float, float]
+    decisions_at: Callable[[Any], NDArray[Any]], start: float, change: float, ends: tuple[float, float]
 ) -> float:
     """Round a change away from zero to the fewest digits that lead to the same decision."""
-    decision = ask([start + change])[0]
+    decision = decisions_at([start + change])[0]
     for digits in DIGITS:
         unit = 10.0 ** (floor(log10(abs(change))) - digits + 1)
         rounded = float(f"{copysign(ceil(abs(change) / unit) * unit, change):.{digits}g}")
         tried = [start + rounded, float(f"{start:g}") + rounded]  # from the exact and the printed value
-        if ends[0] <= tried[0] <= ends[1] and (ask(tried) == decision).all():
+        if ends[0] <= tried[0] <= ends[1] and (decisions_at(tried) == decision).all():
             return rounded
     return change
 
@@ -323,19 +339,3 @@ def search_range(codevectors: Array) -> tuple[Array, Array]:
     low, high = codevectors.min(axis=0), codevectors.max(axis=0)
     margin = BEYOND * (high - low)
     return low - margin, high + margin
-
-
-def _step(
-    model: "MultiResolutionODA",
-    cell: "Cell",
-    added: dict[str, tuple[float, float]],
-    divergence: float,
-    margin: float,
-    runner_up: str,
-) -> Step:
-    shares = None
-    if model._session.settings.kind == "classifier":
-        tally = model.tree_.layers[cell.layer].tally[cell.number]
-        shares = tally / max(float(tally.sum()), 1e-300)
-    own = vars(report_of(model, cell)) | {"divergence": divergence, "margin": margin}
-    return Step(**own, probabilities=shares, runner_up=runner_up, added=added)

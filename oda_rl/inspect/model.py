@@ -150,6 +150,14 @@ def view_of(model: Any) -> View:
     return found
 
 
+def evenly_spaced(views: Sequence[View], most: int) -> list[View]:
+    """At most `most` of the views, from the first to the last."""
+    if not len(views):
+        return []
+    chosen = np.unique(np.linspace(0, len(views) - 1, min(most, len(views))).round().astype(int))
+    return [views[i] for i in chosen.tolist()]
+
+
 class InspectMixin:
     """Methods `cells`, `view` and `views` for estimators with a codebook.
 
@@ -183,7 +191,7 @@ class InspectMixin:
         if kind == "classifier":
             columns["label"] = model.codevector_labels_
         elif kind == "regressor":
-            columns |= value_columns(ask(model.predict, self.codevectors_))
+            columns |= value_columns(call_unnamed(model.predict, self.codevectors_))
         columns |= dict(zip(feature_names_of(self, feature_names), self.codevectors_.T, strict=True))
         n_cells = counted(len(self.codevectors_), "cell")
         return Table(f"{type(self).__name__}: {n_cells}", columns)
@@ -218,17 +226,17 @@ class InspectMixin:
             return View(
                 labels=indices_of(classes, model.codevector_labels_),
                 label_names=[f"class {c}" for c in classes],
-                decisions=lambda X: indices_of(classes, ask(model.predict, X)),
-                values=lambda X: ask(model.predict_proba, X).max(axis=1),
+                decisions=lambda X: indices_of(classes, call_unnamed(model.predict, X)),
+                values=lambda X: call_unnamed(model.predict_proba, X).max(axis=1),
                 value_name="probability of the likeliest class",
                 classes=classes,
                 **common,
             )
         if kind == "regressor":
             return View(
-                labels=_first(ask(model.predict, codevectors)),
+                labels=_first(call_unnamed(model.predict, codevectors)),
                 label_names=["prediction at the codevector"],
-                values=lambda X: _first(ask(model.predict, X)),
+                values=lambda X: _first(call_unnamed(model.predict, X)),
                 value_name="prediction",
                 **common,
             )
@@ -281,7 +289,7 @@ class InspectMixin:
         return lambda X: np.asarray(divergence(np.ascontiguousarray(scaled(X)), own))
 
 
-def ask(method: Callable[[Any], Any], points: Any) -> Any:
+def call_unnamed(method: Callable[[Any], Any], points: Any) -> Any:
     """Call a method of an estimator on points (n, n_features) that carry no feature names.
 
     Suppresses scikit-learn's warning about the missing names.

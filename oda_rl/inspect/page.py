@@ -1,10 +1,12 @@
-"""HTML reports of models, readable without server or network: table, maps, growth and decisions."""
+"""HTML reports of models, readable without server or network: table, maps, growth and decisions.
+
+`write_page` serves all kinds of models, `write_estimator_report` estimators and trees.
+"""
 
 import base64
 import json
 import os
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,14 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl._types import Array
-from oda_rl.inspect.model import View
+from oda_rl.inspect.contributions import explain
+from oda_rl.inspect.model import View, call_unnamed, evenly_spaced, view_of
+from oda_rl.inspect.planes import Plane
 from oda_rl.inspect.table import Table
+from oda_rl.inspect.text import decision_text, named_values
 from oda_rl.storage import written_whole
 
 # Points along each side of a map, and the largest numbers of selectable coordinates, cells and levels
 SIZE, MOST_COORDINATES, MOST_CELLS, MOST_LEVELS = 64, 8, 2000, 40
 # Codes of map points: the one for no label, and the largest one for labels and scaled values
 NONE, LARGEST = 255, 254
+# Largest number of samples of an estimator's report that are explained
+MOST_SAMPLES = 100
 
 
 class Frame(NamedTuple):
@@ -93,10 +100,13 @@ def write_page(
     drawn = len(view.codevectors) > 0 and d > 1
     low, high = view.limits() if drawn else (np.zeros(d), np.ones(d))
     shown = _coordinates(view, low, high) if drawn else []
-    if locate is None and view.distance is not None:
-        locate = partial(_nearest, view.distance)
+    distance = view.distance
+    if locate is None and distance is not None:
+
+        def locate(points: Array) -> NDArray[Any]:
+            return distance(points).argmin(axis=1)
+
     maps, span = _maps(view, shown, low, high, margins, locate)
-    named = view.label_names if view.has_classes else None
     table = table.head(MOST_CELLS)
     own = list(numbers) if numbers is not None else list(range(len(view.codevectors)))
     data = {
@@ -113,22 +123,81 @@ def write_page(
         "units": _units(view) if drawn else [],
         "codevectors": _short(view.codevectors),
         "maps": maps,
-        "first": _most_telling(maps, view.has_classes),
-        "labels": named,
+        "first": _most_varied(maps, view.has_classes),
+        "labels": view.label_names if view.has_classes else None,
         "range": span,
         "hasmargin": margins is not None,
         "placed": locate is not None,
-        "levels": [_level(one) for one in _thinned(levels)] if drawn else [],
+        "levels": [_level(one) for one in evenly_spaced(levels, MOST_LEVELS)] if drawn else [],
         "frames": [_frame(one, own) for one in frames],
         "framestitle": frames_title,
         "frameword": frame_word,
     }
     template = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
-    told = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
+    encoded = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
     title = table.title.replace("&", "&amp;").replace("<", "&lt;")
-    with written_whole(Path(path)) as part:
-        part.write_text(template.replace("__TITLE__", title).replace("__DATA__", told), encoding="utf-8")
+    page = template.replace("__TITLE__", title).replace("__DATA__", encoded)
+    with written_whole(path) as part:
+        part.write_text(page, encoding="utf-8")
     return Path(path)
+
+
+def write_estimator_report(
+    model: Any, path: str | os.PathLike[str], X: NDArray[np.float64] | None = None
+) -> Path:
+    """Write an HTML report of an estimator or a tree, which needs no server and no network.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted partition, classifier or regressor, or a fitted tree of one of these.
+    path : str or path
+        The file to write.
+    X : ndarray of shape (n, n_features), optional
+        Samples to explain: in a tree by their path to the leaf, otherwise by their nearest cells. Only
+        the first hundred are used.
+
+    Returns
+    -------
+    Path
+        The file written.
+
+    Raises
+    ------
+    sklearn.exceptions.NotFittedError
+        If the model has not been fitted.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sklearn.datasets import load_iris
+    >>> from oda_rl import ODAClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = ODAClassifier(max_codevectors=9, random_state=0).fit(X, y)
+    >>> page = write_estimator_report(model, Path(tempfile.mkdtemp(), "iris.html"), X[::10])
+    >>> page.stat().st_size < 1_000_000
+    True
+    """
+    view, table = view_of(model), model.cells()
+    samples = np.empty((0, view.n_features)) if X is None else np.asarray(X, dtype=float)[:MOST_SAMPLES]
+    margins = None
+    if view.has_classes and hasattr(model, "predict_proba"):
+
+        def margins(points: Any) -> Any:
+            return np.ptp(np.sort(call_unnamed(model.predict_proba, points), axis=1)[:, -2:], axis=1)
+
+    names = next(iter(table.columns.values()))
+    return write_page(
+        path,
+        table,
+        view,
+        numbers=list(names) if len(names) == len(view.codevectors) else None,
+        about=[repr(model)],
+        margins=margins,
+        locate=getattr(model, "apply", None),
+        levels=model.views(),
+        frames=[_explained(model, view, x) for x in samples],
+    )
 
 
 def _coordinates(view: View, low: Array, high: Array) -> list[int]:
@@ -143,10 +212,7 @@ def _maps(
     """Labels, margins and cells over every two coordinates; for continuous labels also their range."""
     found = []
     for x, y in combinations(shown, 2):
-        points = np.tile(view.centre(), (SIZE * SIZE, 1))
-        middles = (np.arange(SIZE) + 0.5) / SIZE
-        points[:, x] = np.tile(low[x] + middles * (high[x] - low[x]), SIZE)
-        points[:, y] = np.repeat(low[y] + middles * (high[y] - low[y]), SIZE)
+        points = Plane((x, y), view.centre(), low[[x, y]], high[[x, y]]).grid(SIZE)
         asked = points if view.n_valued is None else points[:, : view.n_valued]
         decide = view.decisions or (None if view.has_classes else view.values)
         labels = None if decide is None else np.asarray(decide(asked), dtype=float)
@@ -156,28 +222,20 @@ def _maps(
     known = [labels for _, _, labels, _, _ in found if labels is not None]
     ends = (min(map(np.min, known)), max(map(np.max, known))) if known else (0.0, 1.0)
     widest = max((np.quantile(one, 0.9) for *_, one, _ in found if one is not None), default=1.0)
-    return [
+    maps = [
         {
             "x": x,
             "y": y,
-            "label": _packed(_numbered(labels, view.has_classes, ends, len(cells)), np.uint8),
-            "margin": _packed(
-                np.full(len(cells), 255)
-                if clear is None
-                else 255 * np.sqrt(np.clip(clear / max(widest, 1e-300), 0.0, 1.0)),
-                np.uint8,
-            ),
-            "cell": _packed(cells, np.dtype("<u2")),
+            "label": _packed(_numbered(labels, view.has_classes, ends), "u1"),
+            "margin": _packed(_scaled_margins(clear, widest), "u1"),
+            "cell": _packed(cells, "<u2" if cells.max() < 2**16 else "<u4"),
         }
         for x, y, labels, clear, cells in found
-    ], f"from {ends[0]:.4g} (blue) to {ends[1]:.4g} (orange)" if known else ""
+    ]
+    return maps, f"from {ends[0]:.4g} (blue) to {ends[1]:.4g} (orange)" if known else ""
 
 
-def _nearest(distance: Callable[[Array], Array], points: Array) -> NDArray[np.int64]:
-    return distance(points).argmin(axis=1)
-
-
-def _most_telling(maps: list[dict[str, Any]], classes: bool) -> int:
+def _most_varied(maps: list[dict[str, Any]], classes: bool) -> int:
     """Index of the map to show first: the one in which decisions differ most."""
     if not maps:
         return 0
@@ -187,16 +245,23 @@ def _most_telling(maps: list[dict[str, Any]], classes: bool) -> int:
     return int(np.argmin([np.bincount(one).max() for one in labels]))
 
 
-def _numbered(labels: Any, classes: bool, ends: tuple[float, float], n: int) -> NDArray[Any]:
+def _numbered(labels: Any, classes: bool, ends: tuple[float, float]) -> NDArray[Any]:
     """Labels as codes up to 254, continuous ones scaled to that range; 255 for no label."""
     if labels is None:
-        return np.full(n, NONE)
+        return np.full(SIZE * SIZE, NONE)
     if classes:
         return np.where((labels < 0) | (labels > LARGEST), NONE, labels)
     return LARGEST * (labels - ends[0]) / max(ends[1] - ends[0], 1e-300)
 
 
-def _packed(numbers: NDArray[Any], dtype: Any) -> str:
+def _scaled_margins(margins: Any, widest: float) -> NDArray[Any]:
+    """Margins as codes up to 255, which stands for `widest` and more, and for all without margins."""
+    if margins is None:
+        return np.full(SIZE * SIZE, 255)
+    return np.asarray(255 * np.sqrt(np.clip(margins / max(widest, 1e-300), 0.0, 1.0)))
+
+
+def _packed(numbers: NDArray[Any], dtype: str) -> str:
     return base64.b64encode(np.asarray(numbers).astype(dtype).tobytes()).decode()
 
 
@@ -209,11 +274,6 @@ def _units(view: View) -> list[float]:
     steps = 1e-3 * np.where(high > low, high - low, 1.0)
     apart = view.distance(start + np.diag(steps))[:, 0]
     return _short(np.where(apart > 0.0, steps / np.sqrt(np.maximum(apart, 1e-300)), 1e12))
-
-
-def _thinned(levels: Sequence[View]) -> list[View]:
-    chosen = np.unique(np.linspace(0, len(levels) - 1, MOST_LEVELS).round().astype(int))
-    return [levels[i] for i in chosen.tolist()] if len(levels) else []
 
 
 def _level(view: View) -> dict[str, Any]:
@@ -238,3 +298,19 @@ def _short(numbers: Any) -> Any:
     if array.ndim > 0:
         return [_short(one) for one in array]
     return float(f"{float(array):.5g}")
+
+
+def _explained(model: Any, view: View, x: NDArray[np.float64]) -> Frame:
+    """The explanation of the model's decision for a sample, as a frame of the report."""
+    shares, lines = [], [named_values(x, view.feature_names)]
+    if view.distance is not None:
+        apart = view.distance(x[None])[0]
+        nearest = np.argsort(apart, kind="stable")[:3].tolist()
+        shares = [(i, 1.0 if i == nearest[0] else 0.1) for i in nearest]
+        lines += [f"divergence {apart[i]:.4g} from codevector {i}" for i in nearest]
+    if hasattr(model, "tree_"):
+        if hasattr(model, "apply"):
+            shares = [(int(call_unnamed(model.apply, x[None])[0]), 1.0)]
+        return Frame(x.tolist(), str(explain(model, x, view.feature_names)), "", shares)
+    note = decision_text(call_unnamed(model.predict, x[None])[0])
+    return Frame(x.tolist(), "\n".join([*lines, f"prediction: {note}"]), note, shares)

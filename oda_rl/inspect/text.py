@@ -53,8 +53,9 @@ def tree_text(
     names = feature_names_of(model, feature_names)
     lines = []
     for one in cells:
-        what = f"{amounts(one.codevector, names)}{decided(one.decision)}, error {number(one.error)}"
-        lines.append("  " * (one.layer - cells[0].layer) + f"{passing(one)}, {what}")
+        indent = "  " * (one.layer - cells[0].layer)
+        what = f"{named_values(one.codevector, names)}{decision_suffix(one.decision)}"
+        lines.append(f"{indent}{cell_heading(one)}, {what}, error {number(one.error)}")
     return "\n".join(lines)
 
 
@@ -102,19 +103,18 @@ def rules_text(
     -------
     str
     """
-    rule = rules(model, feature_names, cell, depth)
-    return "\n".join(_branch(rule, feature_names_of(model, feature_names), ""))
+    return "\n".join(_branch(rules(model, feature_names, cell, depth), ""))
 
 
 # -- parts -----------------------------------------------------------------------------------------
 
 
-def passing(cell: CellReport) -> str:
-    """The name of a cell, and the number and share of the samples that pass through it."""
+def cell_heading(cell: CellReport) -> str:
+    """A cell's name, and the number and share of the samples that pass through it."""
     return f"{cell.name}: {counted(cell.n_samples, 'sample')} ({100.0 * cell.weight:.1f} %)"
 
 
-def amounts(values: Array, names: Sequence[str], beside: Array | None = None) -> str:
+def named_values(values: Array, names: Sequence[str], beside: Array | None = None) -> str:
     """Values with their names; of many, only those furthest from `beside`, or else the largest."""
     order = np.arange(len(values))
     others = ""
@@ -125,19 +125,19 @@ def amounts(values: Array, names: Sequence[str], beside: Array | None = None) ->
     return ", ".join(f"{names[j]} {number(values[j])}" for j in order.tolist()) + others
 
 
-def plain(decision: Any) -> str:
+def decision_text(decision: Any) -> str:
     """A decision as text: a class, or numbers."""
     if isinstance(decision, np.ndarray):
         return ", ".join(number(value) for value in decision)
     return number(decision) if isinstance(decision, float) else str(decision)
 
 
-def decided(decision: Any, probabilities: Array | None = None) -> str:
+def decision_suffix(decision: Any, probabilities: Array | None = None) -> str:
     """A decision as the end of a line; empty for a partition."""
     if decision is None:
         return ""
     sure = "" if probabilities is None else f" ({100.0 * float(np.max(probabilities)):.0f} %)"
-    return f" -> {decision if sure else plain(decision)}{sure}"
+    return f" -> {decision if sure else decision_text(decision)}{sure}"
 
 
 def _rule(
@@ -191,25 +191,24 @@ def _conditions_of(
     return found
 
 
-def _branch(rule: dict[str, Any], names: Sequence[str], indent: str) -> list[str]:
+def _branch(rule: dict[str, Any], indent: str) -> list[str]:
     children = rule.get("children", [])
     if not children:
         decision = rule["decision"]
-        what = f"cell {rule['cell']}" if decision is None else plain(decision)
+        what = f"cell {rule['cell']}" if decision is None else decision_text(decision)
         passed = counted(rule["samples"], "sample")
         return [f"{indent}{what}  ({passed}, error {number(rule['error'])})"]
-    conditions = _intervals(children) or [_nearest_to(child, names) for child in children]
+    conditions = _intervals(children) or [_nearest_to(child) for child in children]
     lines = []
     for i, (child, condition) in enumerate(zip(children, conditions, strict=True)):
         lines += [f"{indent}{'if' if i == 0 else 'elif'} {condition}:"]
-        lines += _branch(child, names, indent + "  ")
+        lines += _branch(child, indent + "  ")
     return lines
 
 
-def _nearest_to(child: dict[str, Any], names: Sequence[str]) -> str:
-    parts = [amounts(np.array(list(child["codevector"].values())), names)]
-    if "added" in child:
-        parts.append(amounts(np.array(list(child["added"].values())), list(child["added"])))
+def _nearest_to(child: dict[str, Any]) -> str:
+    places = [child["codevector"], child.get("added", {})]
+    parts = [named_values(np.array(list(one.values())), list(one)) for one in places if one]
     return f"nearest to {' and '.join(parts)}"
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oda_rl._types import Array
-from oda_rl.inspect.model import ask, feature_names_of, value_columns
+from oda_rl.inspect.model import call_unnamed, feature_names_of, value_columns
 from oda_rl.inspect.table import Table, counted
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def report(model: "MultiResolutionODA", cell: Any = "0", depth: int | None = Non
     """
     tree = tree_of(model)
     root = tree.cell(cell)
-    losses = _losses_below(model)
+    losses = losses_below(model)
     found: list[CellReport] = []
 
     def visit(at: "Cell") -> None:
@@ -138,7 +138,7 @@ def errors(
     leaves = [one for one in report(model) if one.n_children == 0]
     if X is not None:
         samples = np.asarray(X, dtype=np.float64)
-        at, each = ask(model.apply, samples), _errors_of_samples(model, samples, y)
+        at, each = call_unnamed(model.apply, samples), _errors_of_samples(model, samples, y)
         count, loss = np.bincount(at, minlength=len(leaves)), np.bincount(at, each, len(leaves))
         total = max(float(loss.sum()), 1e-300)
         leaves = [  # `apply` numbers the leaves in the same order as `report`
@@ -178,11 +178,8 @@ def tree_table(
     return Table(f"{type(model).__name__}: {counted(len(rows), 'cell')}", columns)
 
 
-def report_of(
-    model: "MultiResolutionODA", cell: "Cell", losses: list[Array] | None = None
-) -> CellReport:
-    """The report of one cell; `losses` may pass what `_losses_below` returns, to save computing it."""
-    losses = _losses_below(model) if losses is None else losses
+def report_of(model: "MultiResolutionODA", cell: "Cell", losses: list[Array]) -> CellReport:
+    """The report of one cell, given the `losses_below` of the tree."""
     tree = model.tree_
     cells, i = tree.layers[cell.layer], cell.number
     loss, total = float(losses[cell.layer][i]), float(losses[0][0])
@@ -207,9 +204,7 @@ def added_of(
 
     They are taken at the codevector, or of a `sample` (1, n_features). The root has none.
     """
-    from oda_rl.resolutions import ScoreMap
-    from oda_rl.resolutions.base import AddingMap
-    from oda_rl.resolutions.scores import scored
+    from oda_rl.resolutions.univariate import AddingMap, ScoreMap, scored
 
     tree, d = model.tree_, len(names)
     place = tree.features.place(max(0, cell.layer - 1))
@@ -243,7 +238,7 @@ def _decision_of(model: "MultiResolutionODA", cell: "Cell") -> Any:
     return float(found) if np.ndim(found) == 0 else found
 
 
-def _losses_below(model: "MultiResolutionODA") -> list[Array]:
+def losses_below(model: "MultiResolutionODA") -> list[Array]:
     """The summed errors of the leaves below every cell, layer by layer."""
     layers = model.tree_.layers
     losses = [np.where(cells.is_leaf, cells.loss, 0.0) for cells in layers]
@@ -258,7 +253,7 @@ def _errors_of_samples(model: "MultiResolutionODA", samples: Array, y: ArrayLike
         return model.tree_.distances(samples)
     if y is None:
         raise ValueError("y must be given with X: errors are counted against it.")
-    decided, right = ask(model.predict, samples), np.asarray(y)
+    decided, right = call_unnamed(model.predict, samples), np.asarray(y)
     if kind == "classifier":
         return np.asarray(decided != right, dtype=float)
     miss = (decided - right).reshape(len(samples), -1)

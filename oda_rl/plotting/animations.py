@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oda_rl._validation import check_at_least, check_positive
-from oda_rl.inspect.model import View, view_of
+from oda_rl.inspect.model import View, evenly_spaced, view_of
+from oda_rl.inspect.planes import Plane, make_plane, samples_of
 from oda_rl.plotting import style
 from oda_rl.plotting.maps import (
     add_scale,
@@ -20,7 +21,6 @@ from oda_rl.plotting.maps import (
     name_axes,
     plot_partition,
 )
-from oda_rl.plotting.planes import Plane, make_plane, samples_of
 from oda_rl.storage import written_whole
 
 # Points along each side of the maps
@@ -92,7 +92,10 @@ def animate_codebook(
     check_at_least(2, max_frames=max_frames)
     check_at_least(1, fps=fps)
     check_positive(dpi=dpi)
-    views = [view.renamed(feature_names, label_names) for view in _thin(_views(frames), max_frames)]
+    views = evenly_spaced(_views(frames), max_frames)
+    if not views:
+        raise ValueError("there is nothing to animate: no temperature has been finished.")
+    views = [view.renamed(feature_names, label_names) for view in views]
     maps = _Maps(views, dimensions, at, X)
     figure, axes = plt.subplots(
         1, maps.n_panels, figsize=size or (4.6 * maps.n_panels, 4.0), squeeze=False, layout="constrained"
@@ -173,10 +176,3 @@ def _views(frames: Any) -> list[View]:
             f"frames is a {type(frames).__name__}; a fitted estimator with a history_, or views of an "
             "agent from SnapshotCallback, are accepted."
         ) from None
-
-
-def _thin(views: list[View], most: int) -> list[View]:
-    if not views:
-        raise ValueError("there is nothing to animate: no temperature has been finished.")
-    kept = np.unique(np.linspace(0, len(views) - 1, min(most, len(views))).round().astype(int))
-    return [views[i] for i in kept]

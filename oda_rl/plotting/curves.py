@@ -10,12 +10,18 @@ from numpy.typing import ArrayLike, NDArray
 from oda_rl.inspect.model import view_of
 from oda_rl.plotting import style
 
-# Fields of the records that may hold the error, with the labels of their axes
-ERRORS = {
+# Fields of the records that may hold the error
+ERRORS = ("distortion", "unexplained", "loss")
+# Fields of the records that curves show, with the labels of their axes
+LABELS = {
     "distortion": "distortion",
     "unexplained": "unexplained part of the variance",
     "loss": "loss on samples left out",
+    "n_codevectors": "codevectors",
+    "temperature": "temperature",
 }
+# Colours of the curves in the palette; that of errors is another one.
+COLOURS, ERROR_COLOUR = {"n_codevectors": 0, "temperature": 2}, 5
 # Pictures of an annealing that are drawn only on request
 ON_REQUEST = ("bifurcation", "phase")
 
@@ -176,13 +182,14 @@ def plot_annealing(
     else:
         view = view_of(model)
         records, returns = list(view.history), view.returns if returns is None else returns
-    known = _known_pictures(records)
+    pictures = _available_pictures(records)
     if returns is not None and np.size(returns[0]):
-        known["return"] = partial(plot_learning_curve, *returns)
-    unknown = [name for name in which or () if name not in known]
+        pictures["return"] = partial(plot_learning_curve, *returns)
+    unknown = [name for name in which or () if name not in pictures]
     if unknown:
-        raise ValueError(f"which must be of {list(known)} for this model, got {unknown}.")
-    drawn = [known[name] for name in which or [name for name in known if name not in ON_REQUEST]]
+        raise ValueError(f"which must be of {list(pictures)} for this model, got {unknown}.")
+    chosen = which or [name for name in pictures if name not in ON_REQUEST]
+    drawn = [pictures[name] for name in chosen]
     panels = _panels(axes, len(drawn))
     for ax, draw in zip(panels, drawn, strict=True):
         draw(ax=ax)
@@ -191,7 +198,7 @@ def plot_annealing(
     return panels
 
 
-def _known_pictures(records: list[Any]) -> dict[str, Callable[..., Any]]:
+def _available_pictures(records: list[Any]) -> dict[str, Callable[..., Any]]:
     """The pictures that these records allow, as functions by name."""
     fields = records[0]._fields if records else ()
     error = next((name for name in ERRORS if name in fields), None)
@@ -199,23 +206,14 @@ def _known_pictures(records: list[Any]) -> dict[str, Callable[..., Any]]:
         raise ValueError(
             "there is no history to draw: it is that of finished temperatures, which only annealing has."
         )
-    drawn = {"temperature", "n_codevectors", "n_samples_seen", error} & set(fields)
-    history = {name: np.array([getattr(r, name) for r in records], dtype=float) for name in drawn}
-    samples: dict[str, Any] = {
-        "x": history["n_samples_seen"],
-        "x_name": "samples learned from by the annealer",
-    }
+    curve = partial(_draw_curve, records=records)
     if "temperature" not in fields:
-        samples["x_name"] = "samples"
-        return {"error": partial(_draw, y=history[error], y_name=ERRORS[error], colour=5, **samples)}
-    temperatures: dict[str, Any] = {"x": history["temperature"], "x_name": "temperature (falling)"}
+        return {"error": partial(curve, x="n_samples_seen", y=error, x_label="samples")}
     pictures: dict[str, Callable[..., Any]] = {
-        "cells": partial(
-            _draw, y=history["n_codevectors"], y_name="codevectors", colour=0, **temperatures
-        ),
-        "error": partial(_draw, y=history[error], y_name=ERRORS[error], colour=5, **temperatures),
+        "cells": partial(curve, x="temperature", y="n_codevectors"),
+        "error": partial(curve, x="temperature", y=error),
         "temperature": partial(
-            _draw, y=history["temperature"], y_name="temperature", colour=2, **samples
+            curve, x="n_samples_seen", y="temperature", x_label="samples learned from by the annealer"
         ),
     }
     if "codevectors" in fields:
@@ -270,23 +268,25 @@ def _panels(axes: Sequence[Any] | None, n: int) -> NDArray[Any]:
     return given
 
 
-def _draw(ax: Any, x: Any, x_name: str, y: Any, y_name: str, colour: int) -> None:
-    """Draw a curve: falling temperatures from left to right, cells as steps, wide ranges logarithmic."""
+def _draw_curve(ax: Any, records: list[Any], x: str, y: str, x_label: str = "") -> None:
+    """Draw a field of the records against another: cells as steps, wide ranges logarithmic."""
     from matplotlib.ticker import EngFormatter, MaxNLocator
 
-    cells = y_name == "codevectors"
+    along, values = (np.array([getattr(r, field) for r in records], dtype=float) for field in (x, y))
+    colour = style.PALETTE[COLOURS.get(y, ERROR_COLOUR)]
+    cells = y == "n_codevectors"
     if cells:
-        ax.step(x, y, where="post", color=style.PALETTE[colour])
-    ax.plot(x, y, "." if cells else ".-", color=style.PALETTE[colour])
-    ax.set_xlabel(x_name)
-    ax.set_ylabel(y_name)
-    if x_name.startswith("temperature"):
+        ax.step(along, values, where="post", color=colour)
+    ax.plot(along, values, "." if cells else ".-", color=colour)
+    ax.set_ylabel(LABELS[y])
+    if x == "temperature":
         _cool_to_the_right(ax)
     else:
+        ax.set_xlabel(x_label)
         ax.xaxis.set_major_formatter(EngFormatter(sep=""))
-    known = y[np.isfinite(y)]
-    wide = len(known) > 0 and known.min() > 0.0 and known.max() > 10.0 * known.min()
-    if y_name == "temperature" or (max(y) > 20 if cells else wide):
+    finite = values[np.isfinite(values)]
+    wide = len(finite) > 0 and finite.min() > 0.0 and finite.max() > 10.0 * finite.min()
+    if y == "temperature" or (max(values) > 20 if cells else wide):
         ax.set_yscale("log")
         style.plain_log_axis(ax.yaxis)
     elif cells:

@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from oda_rl._validation import check_at_least
 from oda_rl.inspect.model import View, indices_of, view_of
+from oda_rl.inspect.planes import Plane, cells_in, make_plane, samples_of
 from oda_rl.plotting import style
-from oda_rl.plotting.planes import Plane, cells_in, make_plane, samples_of
 
 
 def plot_partition(

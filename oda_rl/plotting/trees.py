@@ -8,9 +8,9 @@ from numpy.typing import ArrayLike
 
 from oda_rl.inspect.contributions import PathExplanation, explain
 from oda_rl.inspect.table import counted, number
-from oda_rl.inspect.text import plain
+from oda_rl.inspect.text import decision_text
 from oda_rl.inspect.trees import CellReport, report
-from oda_rl.plotting.style import as_text, new_axes
+from oda_rl.plotting import style
 
 if TYPE_CHECKING:
     from oda_rl.estimators.tree import MultiResolutionODA
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 MAX_NAMES = 24
 # Largest number of features in the picture of a path.
 MAX_ROWS = 30
+# More classes than this are named beside the tree, in columns of up to this many.
+FEW_CLASSES = 20
 
 
 def plot_tree(
@@ -42,11 +44,11 @@ def plot_tree(
     """
     cells = report(model, cell, depth)
     place = _places(cells)
-    ax = new_axes(ax, (9.0, 5.0))
+    ax = style.new_axes(ax, (9.0, 5.0))
     layers = sorted({one.layer for one in cells})
     crowded = {layer: sum(one.layer == layer for one in cells) > MAX_NAMES for layer in layers}
     behind: Any = {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5}
-    style: Any = {"ha": "center", "va": "top", "fontsize": 7, "color": "0.25", "zorder": 3}
+    small: Any = {"ha": "center", "va": "top", "fontsize": 7, "color": "0.25", "zorder": 3}
     for one in cells:
         above = one.name.rpartition(".")[0]
         if above in place:
@@ -54,7 +56,7 @@ def plot_tree(
             ax.plot(*ends, color="0.8", linewidth=0.4 + 4.0 * np.sqrt(one.weight), zorder=1)
         if not crowded[one.layer]:
             where: Any = {"xytext": (0, -13), "textcoords": "offset points"}
-            ax.annotate(one.name, place[one.name], bbox=behind, **where, **style)
+            ax.annotate(one.name, place[one.name], bbox=behind, **where, **small)
     _dots(model, ax, cells, place)
     names = [f"layer {layer}" if layer else "root" for layer in layers]
     ax.set_yticks([-layer for layer in layers], names)
@@ -64,8 +66,8 @@ def plot_tree(
     ax.spines[:].set_visible(False)
     ax.tick_params(left=False)
     leaves = sum(one.n_children == 0 or one.layer == layers[-1] for one in cells)
-    told = "1 leaf" if leaves == 1 else f"{leaves:,} leaves"
-    ax.set_title(f"{told}, error {number(cells[0].error)}", loc="left", fontsize=10)
+    size = "1 leaf" if leaves == 1 else f"{leaves:,} leaves"
+    ax.set_title(f"{size}, error {number(cells[0].error)}", loc="left", fontsize=10)
     return ax
 
 
@@ -90,20 +92,24 @@ def _dots(
     crowd = max(1.0, len(cells) / 60.0)
     area = (20.0 + 500.0 * np.array([one.weight for one in cells])) / crowd
     ring = 3.0 * np.sqrt([min(1.0, one.share_of_error) for one in cells])
-    style: Any = {"s": area, "linewidths": ring, "edgecolors": "black", "zorder": 2}
+    marks: Any = {"s": area, "linewidths": ring, "edgecolors": "black", "zorder": 2}
     decisions = [one.decision for one in cells]
     classes = model.view().classes
     if classes is not None:
-        numbers = np.searchsorted(classes, decisions)
-        ax.scatter(*points.T, c=[f"C{k % 10}" for k in numbers], **style)
-        for k, label in enumerate(classes[:20]):
-            ax.scatter([], [], color=f"C{k % 10}", s=40, label=as_text(label))
-        ax.legend(loc="upper right", frameon=False, ncols=2 if len(classes) > 5 else 1)
+        colours = style.label_colours(len(classes))
+        ax.scatter(*points.T, c=[colours[k] for k in np.searchsorted(classes, decisions)], **marks)
+        for colour, label in zip(colours, classes, strict=True):
+            ax.scatter([], [], color=colour, s=40, label=style.as_text(label))
+        if len(classes) <= FEW_CLASSES:
+            ax.legend(loc="upper right", frameon=False, ncols=2 if len(classes) > 5 else 1)
+        else:  # beside the tree, which they would hide
+            columns = -(-len(classes) // FEW_CLASSES)
+            ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, ncols=columns)
     elif isinstance(decisions[0], float):
-        dots = ax.scatter(*points.T, c=decisions, cmap="viridis", **style)
+        dots = ax.scatter(*points.T, c=decisions, cmap=style.SEQUENTIAL, **marks)
         ax.figure.colorbar(dots, ax=ax, label="value")
     else:
-        ax.scatter(*points.T, c="C0", **style)
+        ax.scatter(*points.T, c=style.PALETTE[0], **marks)
 
 
 def plot_path(
@@ -140,16 +146,16 @@ def plot_path(
             f"got {image_shape}."
         )
     if image_shape is None:
-        return _lines(new_axes(ax, (7.0, 1.4 + 0.3 * min(len(why.sample), MAX_ROWS))), why)
-    return _images(new_axes(ax, (1.6 * (len(why.steps) + 1), 2.2)), why, image_shape)
+        return _lines(style.new_axes(ax, (7.0, 1.4 + 0.3 * min(len(why.sample), MAX_ROWS))), why)
+    return _images(style.new_axes(ax, (1.6 * (len(why.steps) + 1), 2.2)), why, image_shape)
 
 
 def _images(ax: Any, why: PathExplanation, shape: tuple[int, int]) -> Any:
     pictures = [why.sample, *(step.codevector for step in why.steps)]
-    titles = [as_text(f"sample\ndecided {plain(why.decision)}")]
+    titles = [style.as_text(f"sample\ndecided {decision_text(why.decision)}")]
     for step in why.steps:
-        decision = "" if step.decision is None else f"\n{plain(step.decision)}"
-        titles.append(as_text(f"{step.name}\n{counted(step.n_samples, 'sample')}{decision}"))
+        decision = "" if step.decision is None else f"\n{decision_text(step.decision)}"
+        titles.append(style.as_text(f"{step.name}\n{counted(step.n_samples, 'sample')}{decision}"))
     gap = max(1, shape[1] // 8)
     low, high = min(map(np.min, pictures)), max(map(np.max, pictures))
     for i, (picture, title) in enumerate(zip(pictures, titles, strict=True)):
@@ -177,9 +183,9 @@ def _lines(ax: Any, why: PathExplanation) -> Any:
         shade = 0.25 + 0.75 * i / max(1, len(why.steps) - 1)
         label = f"{step.name}: {counted(step.n_samples, 'sample')}"
         ax.plot(offset[shown], rows, "o-", color="C0", alpha=shade, linewidth=1, label=label)
-    decided = as_text(f"sample, decided {plain(why.decision)}")
+    decided = style.as_text(f"sample, decided {decision_text(why.decision)}")
     ax.axvline(0.0, color="C3", linewidth=1.5, label=decided)
-    values = [as_text(f"{why.feature_names[j]} = {number(why.sample[j])}") for j in shown]
+    values = [style.as_text(f"{why.feature_names[j]} = {number(why.sample[j])}") for j in shown]
     ax.set_yticks(rows, values)
     ax.set_xticks([-1, 0, 1], ["below", "as the sample", "above"])
     ax.set_xlabel("codevectors on the way; the furthest of them at the border")

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-Array = NDArray[np.float64]
+from oda_rl._types import Array
 
 # Largest number of features that a map from a file may have.
 MOST_FEATURES = 2**20
@@ -138,38 +138,18 @@ class BaseMap(TransformerMixin, BaseEstimator):
     def _names(self, input_features: Any) -> Sequence[str]:
         raise NotImplementedError
 
+    def _names_in(self, input_features: Any) -> list[str]:
+        """Names of the data's features, checked by scikit-learn's own function, which is not public."""
+        return list(_check_feature_names_in(self, input_features))
+
     def _has_inverse(self) -> bool:
-        return False
+        return type(self)._inverse is not BaseMap._inverse
 
     def _n_features_out(self) -> int:
         raise NotImplementedError
 
     def _inverse(self, features: Array) -> Array:
         raise NotImplementedError
-
-
-class AddingMap(BaseMap):
-    """A map that keeps all features and appends further ones."""
-
-    def _n_added(self) -> int:
-        raise NotImplementedError
-
-    def _added_names(self, names: Sequence[str]) -> Sequence[str]:
-        raise NotImplementedError
-
-    def _has_inverse(self) -> bool:
-        return True
-
-    def _n_features_out(self) -> int:
-        return int(self.n_features_in_ + self._n_added())
-
-    def _inverse(self, features: Array) -> Array:
-        return features[:, : self.n_features_in_].copy()
-
-    def _names(self, input_features: Any) -> Sequence[str]:
-        # scikit-learn's own check of names, which has no public name
-        names = list(_check_feature_names_in(self, input_features))
-        return [*names, *self._added_names(names)]
 
 
 def check_not_empty(name: str, values: Sequence[Any]) -> None:

@@ -1,6 +1,7 @@
 """One resolution of a multi-resolution model: any specification of the user as a checked map."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -12,7 +13,8 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
 
-from oda_rl.resolutions.base import Array, BaseMap
+from oda_rl._types import Array
+from oda_rl.resolutions.base import BaseMap
 from oda_rl.resolutions.projection import Projection, principal
 from oda_rl.resolutions.states import get_state, is_known
 from oda_rl.resolutions.wavelets import WaveletPyramid
@@ -78,7 +80,7 @@ class FeatureMap(BaseMap):
 
     def _fit_weighted(self, samples: Array, y: ArrayLike | None, weight: Array) -> None:
         self.map_ = _build(self.spec, self.name)
-        with _Naming(self.name):
+        with _errors_named(self.name):
             if isinstance(self.map_, BaseMap):
                 self.map_.fit_weighted(samples, y, weight)
             else:
@@ -176,7 +178,7 @@ class FeatureMap(BaseMap):
         return made
 
     def _apply(self, samples: Array) -> Array:
-        with _Naming(self.name):
+        with _errors_named(self.name):
             found = self.map_.transform(samples)
         try:
             features = np.asarray(found, dtype=np.float64)
@@ -220,20 +222,16 @@ def as_map(spec: Any, name: str = "the feature map") -> FeatureMap:
     return FeatureMap(spec, name)
 
 
-class _Naming:
-    """Context manager that adds the name of the map to errors raised within it."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, ValueError):
-            raise ValueError(f"{self.name}: {error}") from error
-        if error is not None:
-            error.add_note(f"This was {self.name}.")
+@contextmanager
+def _errors_named(name: str) -> Iterator[None]:
+    """Add the name of the map to errors raised within the context."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+    except BaseException as error:
+        error.add_note(f"This was {name}.")
+        raise
 
 
 def _build(spec: Any, name: str) -> Any:
@@ -247,7 +245,7 @@ def _build(spec: Any, name: str) -> Any:
             return Projection(matrix=np.asarray(spec))
         return Projection(columns=spec)
     if isinstance(spec, int | float | np.integer | np.floating):
-        with _Naming(name):
+        with _errors_named(name):
             return principal(spec)
     if not isinstance(spec, type):
         if hasattr(spec, "fit") and hasattr(spec, "transform"):

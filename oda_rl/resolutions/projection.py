@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.decomposition import PCA
 
-from oda_rl.resolutions.base import Array, BaseMap, check_not_empty
+from oda_rl._types import Array
+from oda_rl.resolutions.base import BaseMap, check_not_empty
 
 
 @dataclass(eq=False, repr=False)
@@ -66,9 +67,6 @@ class Projection(BaseMap):
             return np.array(samples[:, self._chosen(samples.shape[1])], order="C")
         return np.asarray(samples @ self.matrix_.T)
 
-    def _has_inverse(self) -> bool:
-        return True
-
     def _n_features_out(self) -> int:
         return len(self.matrix_)
 
@@ -82,12 +80,9 @@ class Projection(BaseMap):
         return np.asarray(self.mean_ + offset @ np.linalg.pinv(self.matrix_).T)
 
     def _names(self, input_features: Any) -> Sequence[str]:
-        # scikit-learn's own check of names, which has no public name
-        from sklearn.utils.validation import _check_feature_names_in
-
-        names = _check_feature_names_in(self, input_features)
+        names = self._names_in(input_features)
         if self.matrix is None:
-            return list(names[self._chosen(len(names))])
+            return [names[j] for j in self._chosen(len(names))]
         return [f"projection{i}" for i in range(len(self.matrix_))]
 
     def _chosen(self, n_features: int) -> NDArray[np.int64]:

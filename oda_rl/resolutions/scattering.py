@@ -12,10 +12,11 @@ from sklearn.base import BaseEstimator
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.pipeline import Pipeline
 
+from oda_rl._types import Array
 from oda_rl._validation import check_at_least
-from oda_rl.resolutions.base import Array, BaseMap, check_falling
+from oda_rl.resolutions.base import BaseMap, check_falling
 from oda_rl.resolutions.projection import principal
-from oda_rl.resolutions.wavelets import numbered, side_lengths, signal_shape
+from oda_rl.resolutions.wavelets import most_halvings, numbered, side_lengths, signal_shape
 
 AVERAGES = ("local", "global")
 COMPRESSIONS = ("sqrt", "log")
@@ -108,11 +109,11 @@ class Scattering(BaseMap):
         if self.compression is not None and self.compression not in COMPRESSIONS:
             raise ValueError(f"compression must be None or one of {COMPRESSIONS}: {self.compression!r}.")
         self.shape_ = signal_shape(self.shape, self.channels, samples.shape[1])
-        if min(self.shape_) < 2**self.J:
+        widest = most_halvings(self.shape_)
+        if widest < self.J:
             raise ValueError(
                 f"J={self.J} makes windows of {2**self.J} points, wider than a signal of the shape "
-                f"{self.shape_} made of {samples.shape[1]} feature(s): J must be at most "
-                f"{int(np.log2(min(self.shape_)))}."
+                f"{self.shape_} made of {samples.shape[1]} feature(s): J must be at most {widest}."
             )
         self._filters()
         self.floor_ = 0.0
@@ -217,7 +218,7 @@ def scattering_pyramid(
     >>> [map.J for map in scattering_pyramid((8, 8), n_components=None)]
     [3, 2]
     """
-    widest = int(np.log2(min(side_lengths(shape, 2))))
+    widest = most_halvings(side_lengths(shape, 2))
     chosen = list(range(widest, max(0, widest - 2), -1)) if windows is None else list(windows)
     check_falling("windows", chosen, 1, widest, shape)
     return [_followed(Scattering(shape, J, **settings), n_components, discriminant) for J in chosen]

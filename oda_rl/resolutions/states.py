@@ -13,9 +13,9 @@ from oda_rl.resolutions.base import BaseMap
 # Classes that may be stored in a file, and their modules. Reading a file makes objects of no others.
 KNOWN = {
     "Projection": "oda_rl.resolutions.projection",
-    "EffectMap": "oda_rl.resolutions.effects",
-    "RankMap": "oda_rl.resolutions.ranked",
-    "ScoreMap": "oda_rl.resolutions.scores",
+    "EffectMap": "oda_rl.resolutions.univariate",
+    "RankMap": "oda_rl.resolutions.univariate",
+    "ScoreMap": "oda_rl.resolutions.univariate",
     "WaveletPyramid": "oda_rl.resolutions.wavelets",
     "Scattering": "oda_rl.resolutions.scattering",
     "FeatureMap": "oda_rl.resolutions.maps",

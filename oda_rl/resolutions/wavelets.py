@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
+from oda_rl._types import Array
 from oda_rl._validation import check_at_least
-from oda_rl.resolutions.base import Array, BaseMap, check_falling
+from oda_rl.resolutions.base import BaseMap, check_falling
 
 KINDS = ("approximation", "coefficients", "modulus")
 
@@ -96,11 +97,11 @@ class WaveletPyramid(BaseMap):
             if value not in known:
                 raise ValueError(f"{name} must be one of {', '.join(known)}; got {value!r}.")
         self.shape_ = signal_shape(self.shape, self.channels, samples.shape[1])
-        if self.level >= int(max(self.shape_)).bit_length():
+        most = most_halvings(self.shape_)
+        if self.level > most:
             raise ValueError(
                 f"level={self.level} halves the resolution too often for signals of the shape "
-                f"{self.shape_} made of {samples.shape[1]} feature(s): at most "
-                f"{int(np.log2(max(self.shape_)))}."
+                f"{self.shape_} made of {samples.shape[1]} feature(s): at most {most}."
             )
 
     def _transform(self, samples: Array) -> Array:
@@ -115,17 +116,12 @@ class WaveletPyramid(BaseMap):
 
     def _inverse(self, given: Array) -> Array:
         """The signals; details that are not among the features are taken to be zero."""
-        parts = self._parts(np.zeros((1, self.n_features_in_)))
         n, start = len(given), 0
         coefficients = self._decompose(np.zeros((n, self.n_features_in_)))
-        for name, part in parts:
-            block = given[:, start : start + part.size].reshape(n, *part.shape[1:])
-            start += part.size
-            if name.startswith("approximation"):
-                coefficients[0] = block
-            else:
-                level, key = name.removeprefix("detail").split("_")
-                coefficients[len(coefficients) - int(level)][key] = block
+        for _, part in self._named(coefficients):
+            stop = start + int(np.prod(part.shape[1:]))
+            part[...] = given[:, start:stop].reshape(part.shape)
+            start = stop
         found = _pywt().waverecn(coefficients, self.wavelet, mode=self.mode, axes=self._axes)
         inside = (slice(None), *(slice(length) for length in self.shape_))
         return np.ascontiguousarray(found[inside]).reshape(n, -1)
@@ -142,9 +138,11 @@ class WaveletPyramid(BaseMap):
     def _parts(self, samples: Array) -> list[tuple[str, Array]]:
         """Named blocks of features, (n_samples, *places, channels)."""
         if self.kind == "modulus" and self.level > 0:
-            coefficients = self._undecimated(samples)
-        else:
-            coefficients = self._decompose(samples)
+            return self._named(self._undecimated(samples))
+        return self._named(self._decompose(samples))
+
+    def _named(self, coefficients: list[Any]) -> list[tuple[str, Array]]:
+        """The arrays among the coefficients that are features, with their names."""
         parts = [(f"approximation{self.level}", coefficients[0])]
         if self.kind != "approximation":
             for level, details in zip(range(self.level, 0, -1), coefficients[1:], strict=True):
@@ -225,11 +223,11 @@ def wavelet_pyramid(
     >>> [map.level for map in wavelet_pyramid((8, 8))]
     [2, 1, 0]
     """
-    smallest = min(side_lengths(shape, 2))
+    most = most_halvings(side_lengths(shape, 2))
     if levels is None:
-        levels = min(2, max(0, int(np.log2(smallest)) - 1))
+        levels = min(2, most - 1)
     chosen = list(range(int(levels), -1, -1)) if isinstance(levels, int | np.integer) else list(levels)
-    check_falling("levels", chosen, 0, int(np.log2(smallest)), shape)
+    check_falling("levels", chosen, 0, most, shape)
     return [
         WaveletPyramid(shape, level, wavelet=wavelet, mode=mode, kind=kind, channels=channels)
         for level in chosen
@@ -259,6 +257,11 @@ def signal_shape(shape: int | Sequence[int] | None, channels: int, n_features: i
 def numbered(prefix: str, shape: Sequence[int]) -> list[str]:
     """Names of the elements of an array: `prefix[row,column]`."""
     return [f"{prefix}[{','.join(map(str, place))}]" for place in np.ndindex(*shape)]
+
+
+def most_halvings(shape: Sequence[int]) -> int:
+    """How often the shortest side of a signal or image can be halved with at least one point left."""
+    return int(min(shape)).bit_length() - 1
 
 
 def side_lengths(shape: int | Sequence[int], least: int = 1) -> tuple[int, ...]:

@@ -1,6 +1,5 @@
 """Kernel machines with adaptive hyperparameters, by functional stochastic gradients: POLK, BARRETTE."""
 
-from oda_rl.rkhs.classifier import KernelSGDClassifier
-from oda_rl.rkhs.regressor import KernelSGDRegressor
+from oda_rl.rkhs.estimators import KernelSGDClassifier, KernelSGDRegressor
 
 __all__ = ["KernelSGDClassifier", "KernelSGDRegressor"]

@@ -9,13 +9,13 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from oda_rl._interrupts import all_or_nothing, interrupts_wait
 from oda_rl._schema import Either, Schema, Sizes
+from oda_rl._types import Array
 from oda_rl._validation import LARGEST, SMALLEST_DEVIATION, check_size, check_weights
 from oda_rl.estimators.base import Stored
 from oda_rl.estimators.feature_scaling import UnitsMixin, chosen_scale
 from oda_rl.estimators.parameters import POSITIVE, SCALES, choice, declared
-from oda_rl.rkhs.functional_sgd import FIRST_STATE
 from oda_rl.rkhs.hyperparameters import FITNESSES, HYPERPARAMETERS, TRANSFERS, Rules
-from oda_rl.rkhs.machine import Array, KernelMachine, machine_schema
+from oda_rl.rkhs.machine import KernelMachine, machine_schema
 from oda_rl.storage import PathOrFile
 
 
@@ -52,7 +52,8 @@ class KernelSGD(UnitsMixin, Stored):
     # Whether targets are classes
     _by_classes: ClassVar[bool] = False
     _learned: ClassVar[str] = "dictionary_"
-    _outputs_schema: ClassVar[Schema] = {}  # of what `_outputs_state` returns
+    # Schema of the private attributes that a model file stores, by their names without the underscore
+    _outputs_schema: ClassVar[dict[str, Schema]] = {}
     _machine = cast("Any", None)  # without an annotation, which would make it a parameter
 
     # -- learning --------------------------------------------------------------------------------
@@ -195,13 +196,6 @@ class KernelSGD(UnitsMixin, Stored):
         """Targets in the form of `KernelMachine.learn`, (n_samples, 1) or (n_samples, n_outputs)."""
         raise NotImplementedError
 
-    def _outputs_state(self) -> dict[str, Any]:
-        """State of the outputs for a model file, except for the classes."""
-        return {}
-
-    def _set_outputs_state(self, state: dict[str, Any]) -> None:
-        """Restore what `_outputs_state` returned."""
-
     # -- fitted attributes -----------------------------------------------------------------------
 
     @property
@@ -219,8 +213,7 @@ class KernelSGD(UnitsMixin, Stored):
     @property
     def bandwidth_history_(self) -> Array:
         """The bandwidth after each mini-batch."""
-        check_is_fitted(self, "dictionary_")
-        return self._machine.records[:, FIRST_STATE].copy()
+        return self.history_["bandwidth"]
 
     def _outputs(self, X: ArrayLike) -> Array:
         """f(x), of shape (n_samples, n_outputs)."""
@@ -242,10 +235,12 @@ class KernelSGD(UnitsMixin, Stored):
 
     def _get_state(self) -> dict[str, Any]:
         learned = {"n_outputs": self._machine.n_outputs, "machine": self._machine.get_state()}
-        return {"outputs": self._outputs_state(), "scale": self.scale_, **learned}
+        outputs = {name: getattr(self, f"_{name}") for name in self._outputs_schema}
+        return {"outputs": outputs, "scale": self.scale_, **learned}
 
     def _set_state(self, state: dict[str, Any]) -> None:
-        self._set_outputs_state(state["outputs"])
+        for name, value in state["outputs"].items():
+            setattr(self, f"_{name}", value)
         self.scale_ = state["scale"]
         rules, rng = self._settings(begin=True), np.random.default_rng()
         self._machine = KernelMachine(self.n_features_in_, state["n_outputs"], rules, rng)

@@ -22,9 +22,9 @@ from oda_rl.rkhs.hyperparameters import (
 )
 
 HINGE, LOGISTIC, SQUARED, HUBER = 0, 1, 2, 3
-# Samples between two checks of the inverse, and the largest residual (Gram matrix times its inverse,
-# minus the unit matrix) that is accepted.
-CHECK_EVERY, WORST_RESIDUAL = 16, 1e-4
+# Samples between two checks of the inverse, and the residual (Gram matrix times its inverse, minus the
+# unit matrix) from which on it is rebuilt.
+CHECK_EVERY, REBUILDING_RESIDUAL = 16, 1e-4
 # Mini-batch k has a weight of about k^3 in the average, so that mainly the last quarter counts.
 AVERAGING = 4.0
 # Counters: samples seen, mini-batches, rebuilds of the inverse, samples of the last mini-batch.
@@ -201,7 +201,7 @@ def learn(x, y, weight, first, draws, settings, counters, dictionary, chains, ba
             span[row] -= 1.0
             sound = True
             for j in range(m):
-                sound = sound and abs(span[j]) < WORST_RESIDUAL
+                sound = sound and abs(span[j]) < REBUILDING_RESIDUAL
             if not sound:
                 rebuild(dictionary, bandwidth, bandwidth, False)
                 counters[N_REBUILT] += 1

@@ -9,11 +9,11 @@ from scipy.spatial.distance import cdist
 
 from oda_rl import _schema
 from oda_rl._schema import GENERATOR, Schema, Sized, Sizes, expect
+from oda_rl._types import Array
 from oda_rl.rkhs import functional_sgd as sgd
 from oda_rl.rkhs.dictionary import Dictionary, evaluate
 from oda_rl.rkhs.hyperparameters import BANDWIDTH, HYPERPARAMETERS, KEPT, Rules, make_chains
 
-Array = NDArray[np.float64]
 # Initial capacity for points, in addition to a mini-batch; it doubles when it is used up.
 CAPACITY = 64
 # Records are joined if there are more chunks of them than this, and then thinned out if there are more.
@@ -21,7 +21,7 @@ MOST_CHUNKS, MOST_RECORDS = 1000, 50_000
 # Larger values of `max_points` are cut to this one, as compiled code has 64-bit integers.
 MOST_POINTS = 2**62
 # Limits for model files: values of a hyperparameter, and the largest residual of the inverse.
-MOST_VALUES, WORST_RESIDUAL = 100_000, 0.01
+MOST_VALUES, LARGEST_STORED_RESIDUAL = 100_000, 0.01
 
 
 def machine_schema(rules: Rules, by_classes: bool) -> Schema:
@@ -31,9 +31,9 @@ def machine_schema(rules: Rules, by_classes: bool) -> Schema:
     def goes_together(state: Any, sizes: Sizes) -> None:
         """Check that counters fit the arrays, classes are whole numbers, and the inverse is right."""
         last, (x, targets, _) = int(state["counters"][sgd.N_LAST]), state["waiting"]
-        most = f"up to {rules.batch_size}"
-        expect(last <= rules.batch_size, "counters", f"tell of a mini-batch of {last}", most)
-        expect(len(x) < rules.batch_size, "waiting/0", f"are {len(x)} samples", f"less than {most[6:]}")
+        most = rules.batch_size
+        expect(last <= most, "counters", f"tell of a mini-batch of {last}", f"up to {most}")
+        expect(len(x) < most, "waiting/0", f"are {len(x)} samples", f"less than {most}")
         length, total = len(state["records"]), int(state["chunks"].sum())
         expect(total == length, "chunks", f"are of {total} records", f"all {length}")
         whole = not by_classes or np.all(targets == np.round(targets))
@@ -46,7 +46,7 @@ def machine_schema(rules: Rules, by_classes: bool) -> Schema:
         points = state["points"].T
         gram = np.exp(-0.5 / bandwidth**2 * cdist(points, points, "sqeuclidean"))
         worst = np.abs(gram @ state["inverse"] - np.eye(len(gram))).max()
-        right = worst <= WORST_RESIDUAL and bandwidth > 0.0
+        right = worst <= LARGEST_STORED_RESIDUAL and bandwidth > 0.0
         expect(right, "inverse", f"is off by {worst:.2g}", "the inverse of the points' Gram matrix")
 
     entries = {
@@ -101,7 +101,7 @@ class KernelMachine:
         self.dictionary = Dictionary.of(capacity, *empty)
         self.batch = self._new_batch(n_features)
         self._records = [np.empty((0, sgd.N_COLUMNS))]
-        self._wait(np.empty((0, n_features)), np.empty((0, 1)), np.empty(0))
+        self.waiting: tuple[Array, ...] = np.empty((0, n_features)), np.empty((0, 1)), np.empty(0)
 
     @property
     def n_points(self) -> int:
@@ -153,7 +153,7 @@ class KernelMachine:
     def finish(self) -> None:
         """Learn from the waiting samples, as a mini-batch that may not be full."""
         waiting = self.waiting
-        self._wait(*(part[:0] for part in waiting))
+        self.waiting = tuple(part[:0] for part in waiting)
         self._learn(*waiting)
 
     def learn(self, x: Array, y: Array, weight: Array) -> None:
@@ -165,11 +165,8 @@ class KernelMachine:
         if len(self.waiting[0]) > 0:
             x, y, weight = map(np.concatenate, zip(self.waiting, (x, y, weight), strict=True))
         whole = len(x) - len(x) % self.rules.batch_size
-        self._wait(x[whole:].copy(), y[whole:].copy(), weight[whole:].copy())
+        self.waiting = x[whole:].copy(), y[whole:].copy(), weight[whole:].copy()
         self._learn(x[:whole], y[:whole], weight[:whole])
-
-    def _wait(self, *samples: Array) -> None:
-        self.waiting = samples
 
     def _learn(self, x: Array, y: Array, weight: Array) -> None:
         if len(x) == 0:
@@ -192,7 +189,7 @@ class KernelMachine:
     def set_outputs(self, kept: NDArray[np.int64], n_outputs: int) -> None:
         """Insert classes: old class i becomes number `kept[i]`, outputs of new ones begin at zero."""
         x, classes, weight = self.waiting
-        self._wait(x, kept[classes.astype(np.int64)].astype(np.float64), weight)
+        self.waiting = x, kept[classes.astype(np.int64)].astype(np.float64), weight
         points, old, inverse = self._used()
         n, halves = self.n_outputs, old.shape[1] // self.n_outputs
         weights = np.zeros((len(old), n_outputs * halves))
@@ -232,7 +229,7 @@ class KernelMachine:
         self._records = np.split(state["records"], np.cumsum(state["chunks"])[:-1])
         self.batch.last[:] = state["last"]
         self.batch.steps[:] = state["steps"]
-        self._wait(*state["waiting"])
+        self.waiting = tuple(state["waiting"])
         for name in KEPT:
             getattr(self.chains, name)[:] = state[name]
 

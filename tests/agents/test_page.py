@@ -14,8 +14,9 @@ from oda_rl import MultiResolutionODA, ODAClassifier
 from oda_rl.agents import TwoTimescaleQ
 from oda_rl.agents.distill import distill
 from oda_rl.agents.explain.page import play_episode, readability, write_report
-from oda_rl.inspect.estimator_page import write_estimator_report
-from oda_rl.inspect.page import SIZE
+from oda_rl.inspect.model import View
+from oda_rl.inspect.page import SIZE, write_estimator_report, write_page
+from oda_rl.inspect.table import Table
 
 assert oda_rl.envs
 OPTIONS = {"warmup_steps": 500, "growth_steps": 2000, "growth_cells": 10, "max_cells": 20}
@@ -57,6 +58,22 @@ def test_the_page_has_what_the_agent_decides(model, page):
         low, high = data["limits"][one[axis]]
         point[one[axis]] = low + (place + 0.5) / SIZE * (high - low)
     assert labels[k] == model.predict(point.astype(np.float32), deterministic=True)[0]
+
+
+@pytest.mark.parametrize("n_cells", [2**16, 2**16 + 1])
+def test_the_map_names_the_cells_of_large_models(n_cells, tmp_path):
+    points = np.column_stack([np.arange(n_cells), np.zeros(n_cells)])
+    infinite = np.full(2, np.inf)
+    view = View(points, np.ones(n_cells), None, ["a", "b"], [], -infinite, infinite)
+    path = write_page(
+        tmp_path / "page.html",
+        Table("Many cells", {"cell": np.arange(n_cells)}),
+        view,
+        locate=lambda X: np.full(len(X), n_cells - 1),
+    )
+    packed = base64.b64decode(data_of(path)["maps"][0]["cell"])
+    assert len(packed) == SIZE * SIZE * (2 if n_cells == 2**16 else 4)  # as the page reads them
+    assert set(np.frombuffer(packed, "<u2" if n_cells == 2**16 else "<u4")) == {n_cells - 1}
 
 
 def test_the_episode_is_the_agents(model):

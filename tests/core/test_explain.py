@@ -256,6 +256,17 @@ def test_pictures_show_every_cell(classifier, regressor, clusterer):
     plt.close("all")
 
 
+def test_every_class_of_a_tree_has_a_colour_of_its_own():
+    from matplotlib import pyplot as plt
+
+    X = np.repeat(np.arange(26.0), 5)[:, None]
+    ax = plot_tree(MultiResolutionODA(ODAClassifier(), layers=1, random_state=0).fit(X, X[:, 0]))
+    legend = ax.get_legend()
+    assert len(legend.get_texts()) == 26
+    assert len({tuple(dot.get_facecolor()[0]) for dot in legend.legend_handles}) == 26
+    plt.close("all")
+
+
 def test_one_of_something_is_told_as_one():
     assert [counted(n, "cell") for n in (0, 1, 1_200)] == ["0 cells", "1 cell", "1,200 cells"]
 

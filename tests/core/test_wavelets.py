@@ -95,6 +95,7 @@ def test_a_wavelet_map_says_what_is_wrong(images):
         "level must be at least 0, got -1": WaveletPyramid(level=-1),
         "level=7 halves the resolution too often": WaveletPyramid(level=7),
         "level=1000000000000 halves": WaveletPyramid(level=10**12),
+        r"level=3 halves .* of the shape \(4, 16\) .* at most 2": WaveletPyramid((4, 16), 3),
         r"shape=\(8, 9\) with 1 channel\(s\) makes 72 features, the data have 64": WaveletPyramid(
             (8, 9)
         ),

@@ -30,7 +30,7 @@ from oda_rl.estimators.tree.growth import GrowthPoint
 from oda_rl.estimators.tree.session import TreeSession
 from oda_rl.estimators.tree.settings import TARGETS, TreeSettings, kind_of
 from oda_rl.estimators.tree.tree import Tree
-from oda_rl.inspect.model import ask
+from oda_rl.inspect.model import call_unnamed
 from oda_rl.inspect.table import Table
 from oda_rl.inspect.trees import tree_table
 
@@ -218,7 +218,7 @@ class TreeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         """The outputs that a regressor predicts at the codevectors of its leaves."""
         if kind_of(self._template) != "regressor":
             raise AttributeError("only a tree over an ODARegressor has values_.")
-        return np.asarray(ask(self.predict, self.codevectors_))
+        return np.asarray(call_unnamed(self.predict, self.codevectors_))
 
     @property
     def n_codevectors_(self) -> int:

@@ -60,9 +60,9 @@ def make_plane(
 ) -> Plane:
     """Make a plane that is large enough for the codevectors and the samples `X`.
 
-    `dimensions` are by default those of `telling_dimensions`. The other coordinates are those of `at`
-    (n_features,), by default the mean of the codevectors. With `most`, only the first `most` dimensions
-    of the model are used. Raises a ValueError if `dimensions` or `at` do not fit the model.
+    `dimensions` are by default those of `informative_dimensions`. The other coordinates are those of
+    `at` (n_features,), by default the mean of the codevectors. With `most`, only the first `most`
+    dimensions of the model are used. Raises a ValueError if `dimensions` or `at` do not fit the model.
     """
     n = view.n_features if most is None else most
     i, j = _check_dimensions(view, dimensions, n)
@@ -87,7 +87,7 @@ def samples_of(view: View, X: ArrayLike | None) -> Array | None:
     return samples
 
 
-def telling_dimensions(view: View, n: int) -> tuple[int, int]:
+def informative_dimensions(view: View, n: int) -> tuple[int, int]:
     """The two of the first `n` dimensions with the largest mutual information with the labels.
 
     Without labels, or with few codevectors, those in which the variance of codevectors is largest.
@@ -96,22 +96,22 @@ def telling_dimensions(view: View, n: int) -> tuple[int, int]:
     if n == 2 or not len(codevectors):
         return 0, 1
     if labels is None or len(codevectors) < FEW or len(np.unique(labels)) < 2:
-        tells = codevectors.var(axis=0)
+        scores = codevectors.var(axis=0)
     else:
         from sklearn.feature_selection import mutual_info_classif, mutual_info_regression
 
         measure = mutual_info_classif if view.has_classes else mutual_info_regression
-        tells = measure(codevectors, labels, random_state=0)
-    first, second = np.sort(np.argsort(-tells, kind="stable")[:2])
+        scores = measure(codevectors, labels, random_state=0)
+    first, second = np.sort(np.argsort(-scores, kind="stable")[:2])
     return int(first), int(second)
 
 
 def _check_dimensions(view: View, dimensions: Sequence[int] | None, n: int) -> tuple[int, int]:
-    """The two dimensions to draw, of the first `n`: those given, or those of `telling_dimensions`."""
+    """The two dimensions to draw: those given, after a check, or those of `informative_dimensions`."""
     if n < 2:
         raise ValueError(f"there is no plane to draw: the model has {n} dimension, two are needed.")
     if dimensions is None:
-        return telling_dimensions(view, n)
+        return informative_dimensions(view, n)
     found = tuple(int(j) for j in dimensions)
     if len(found) != 2 or found[0] == found[1] or not all(0 <= j < n for j in found):
         raise ValueError(
