@@ -27,6 +27,15 @@ class _Asked(NamedTuple):
     weight: Array
 
 
+def _lasting_counts(history: Sequence[PathPoint]) -> NDArray[np.int64]:
+    """For each record, the least number of codevectors from it to the end of the path.
+
+    In a stream, cells may split too early and merge again; only cells that stay to the end count.
+    """
+    counts = [point.n_codevectors for point in history]
+    return np.asarray(np.minimum.accumulate(counts[::-1])[::-1], dtype=np.int64)
+
+
 def choose_clusters(
     history: Sequence[PathPoint], critical: float, n_samples: int, max_clusters: int
 ) -> int:
@@ -55,10 +64,8 @@ def choose_clusters(
         1 if the path has no codebook with several codevectors.
     """
     first: dict[int, float] = {}
-    # In a stream, cells may split too early and merge again: count only cells that stay to the end.
-    lasting = np.minimum.accumulate([point.n_codevectors for point in history][::-1])[::-1]
-    for point, k in zip(history, lasting, strict=True):
-        first.setdefault(int(k), point.temperature)
+    for point, k in zip(history, _lasting_counts(history).tolist(), strict=True):
+        first.setdefault(k, point.temperature)
     if len(first) == 0:
         return 1
     counts = np.array(sorted(first))
@@ -121,8 +128,8 @@ class ClustersMixin:
 
         After `fit` with squared Euclidean distances, this is the likeliest component of a mixture of
         Gaussians (see `oda_rl.estimators.shapes`). For a stream, or with another divergence, it is the
-        nearest codevector of the first codebook on the path with `n_clusters_` codevectors (for how
-        that number is chosen see `oda_rl.estimators.clusters`).
+        nearest codevector of the first codebook on the path with `n_clusters_` codevectors that stay
+        to its end (for how that number is chosen see `oda_rl.estimators.clusters`).
 
         Parameters
         ----------
@@ -271,7 +278,8 @@ class ClustersMixin:
         if self.n_clusters_ == 1:
             return np.zeros(len(samples), dtype=np.int64)
         path = self._run.history
-        found = next(point for point in path if point.n_codevectors == self.n_clusters_)
+        lasting = zip(path, _lasting_counts(path).tolist(), strict=True)
+        found = next(point for point, k in lasting if k == point.n_codevectors == self.n_clusters_)
         return self._nearest(samples, found)
 
     def _nearest(self, samples: Array, point: PathPoint) -> NDArray[np.int64]:
