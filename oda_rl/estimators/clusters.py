@@ -109,7 +109,7 @@ def _joined(flow: Array, size: Array, gap: Array, n_clusters: int | None) -> NDA
 class ClustersMixin:
     """Clusters of an `ODAPartition`: elliptic after `fit` with squared distances, else by its path."""
 
-    _told: ClassVar[tuple[str, ...]] = ("n_clusters_", "labels_")
+    _lazy_attributes: ClassVar[tuple[str, ...]] = ("n_clusters_", "labels_")
     n_clusters_: int
     labels_: NDArray[np.int64]
     _asked: _Asked | None = None
@@ -142,7 +142,7 @@ class ClustersMixin:
             Cluster numbers below `n_clusters_`.
         """
         samples = self._check_again(X)
-        self._tell()
+        self._set_lazy_attributes()
         return self._clusters_of(self._scaled(samples))
 
     def association(self, X: ArrayLike) -> Array:
@@ -238,10 +238,10 @@ class ClustersMixin:
         return _joined(flow + flow.T, size, gap + gap.T, n_clusters)
 
     def __getstate__(self) -> Any:
-        self._tell()  # drops the samples, so that they are not pickled
+        self._set_lazy_attributes()  # drops the samples, so that they are not pickled
         return super().__getstate__()
 
-    def _tell(self) -> None:
+    def _set_lazy_attributes(self) -> None:
         """Find the clusters now, if that was postponed by `_cluster`."""
         asked = self._asked
         if asked is not None:
@@ -257,7 +257,7 @@ class ClustersMixin:
             self._set_clusters(samples)
         elif samples.size > KEPT_NUMBERS:
             self._asked = _Asked(samples, weight)
-            self._tell()
+            self._set_lazy_attributes()
         else:
             self._asked = _Asked(samples.copy(), weight.copy())
 
@@ -268,7 +268,7 @@ class ClustersMixin:
 
     def _forget_clusters(self) -> None:
         self._asked = self._shapes = None
-        for name in ClustersMixin._told:
+        for name in ClustersMixin._lazy_attributes:
             self.__dict__.pop(name, None)
 
     def _clusters_of(self, samples: Array) -> NDArray[np.int64]:

@@ -10,7 +10,7 @@ from oda_rl._jit import kernel
 from oda_rl._packed import packed, unpacked
 from oda_rl._schema import Schema, maybe
 from oda_rl._types import Array
-from oda_rl.estimators.progress import tell
+from oda_rl.estimators.progress import report
 from oda_rl.estimators.targets import Data, Latest, data_schema
 
 # Windows are compared every PIECE samples. The samples of a piece are all judged by the model from
@@ -100,7 +100,7 @@ class Learner(Protocol):
     def _forgets_itself(self) -> bool:
         """Whether the learner soon forgets what came before a change, without a restart."""
 
-    def _begin_anew(self, recent: Data) -> None:
+    def _restart(self, recent: Data) -> None:
         """Forget everything, and learn from these samples."""
 
     def _go_over(self, recent: Data) -> None:
@@ -186,10 +186,10 @@ class Watch:
         if after <= before or learner._forgets_itself():  # an improvement, or no restart needed
             return
         self.drifts.append(DriftPoint(self.count, before, after))
-        tell(f"begins anew after {self.count:,} samples: losses rose from {before:.3g} to {after:.3g}")
+        report(f"begins anew after {self.count:,} samples: losses rose from {before:.3g} to {after:.3g}")
         # The change may be up to STEP samples after the cut. Even one sample from before the change
         # would make the new codebook span the data of both sides.
-        learner._begin_anew(self.latest.last(max(1, len(self.losses) - STEP)))
+        learner._restart(self.latest.last(max(1, len(self.losses) - STEP)))
         self.losses, self.begun = self.losses[:0], self.count
 
     def get_state(self) -> dict[str, Any]:

@@ -20,10 +20,10 @@ N_COUNTED, N_TABLES = 5000, 4_000_000
 # A further feature is searched for only if candidates times features chosen are at most this many.
 N_TRIALS = 300
 # A feature or pair is informative if its chi-squared exceeds its mean by this many standard deviations.
-TELLING = 6.0
+INFORMATIVE = 6.0
 # If any is, single features above this lower limit are kept, too: they may be weakly informative. For
 # pairs, of which there are many, only the limit above counts.
-MAYBE = 3.5
+PERHAPS_INFORMATIVE = 3.5
 # Features are dropped if more samples then have neighbours of their class, by BETTER standard errors of
 # the difference; the majority of NEIGHBOURS decides.
 BETTER, NEIGHBOURS = 3.0, 5
@@ -48,7 +48,7 @@ def parts_of(samples: Array, n_parts: int) -> list[Labels]:
     return found
 
 
-def telling(samples: Array, labels: Labels) -> Array:
+def informativeness(samples: Array, labels: Labels) -> Array:
     """How informative each feature (n_features,) is about the classes, alone or in a pair.
 
     The unit is the standard deviation of chi-squared for features that are independent of the classes.
@@ -62,7 +62,7 @@ def telling(samples: Array, labels: Labels) -> Array:
     if d < 2 or (PAIR_PARTS * d) ** 2 * n_classes > N_TABLES:
         return alone
     in_pairs = _in_pairs(samples, labels, n_classes)
-    return np.maximum(alone, np.where(in_pairs > TELLING, in_pairs, 0.0))
+    return np.maximum(alone, np.where(in_pairs > INFORMATIVE, in_pairs, 0.0))
 
 
 def _in_pairs(samples: Array, labels: Labels, n_classes: int) -> Array:
@@ -140,10 +140,10 @@ def select(
     if d < 2 or len(np.unique(labels)) < 2:
         return None
     step = -(-len(samples) // N_COUNTED)
-    found = telling(samples[::step], labels[::step])
-    if not (found > TELLING).any():
+    found = informativeness(samples[::step], labels[::step])
+    if not (found > INFORMATIVE).any():
         return None
-    chosen, own = np.flatnonzero(found > MAYBE), labels[tried]
+    chosen, own = np.flatnonzero(found > PERHAPS_INFORMATIVE), labels[tried]
     if len(chosen) == d:
         return None
 

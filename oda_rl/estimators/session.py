@@ -13,7 +13,7 @@ from oda_rl.codebook.book import Codebook
 from oda_rl.codebook.identities import FIELD, Identities
 from oda_rl.codebook.schedule import PathPoint
 from oda_rl.estimators.hard_path import HardPath
-from oda_rl.estimators.progress import tell
+from oda_rl.estimators.progress import report
 from oda_rl.estimators.settings import Settings
 
 # Least number of samples between two checks, however few the cells. Many are needed to distinguish the
@@ -286,7 +286,7 @@ class Run:
         seconds = self.seconds + time.perf_counter() - self._clock
         assert self.annealer is not None
         seen = self.annealer.n_samples_seen
-        tell(f"T = {self.annealer.temperature:.3g}, K = {len(codevectors)}, {seen:,} samples")
+        report(f"T = {self.annealer.temperature:.3g}, K = {len(codevectors)}, {seen:,} samples")
         expected = float(self.annealer.phase[0])
         self._path.append((distortion, seconds, codevectors, expected, self.annealer.entropy))
 

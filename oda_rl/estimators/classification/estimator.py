@@ -206,7 +206,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     verbose: int = 0
 
     _own_constraints = CONSTRAINTS
-    _told = (
+    _lazy_attributes = (
         *("_book", "_scaling", "codevectors_", "codevector_labels_", "weights_", "n_codevectors_"),
         *("relevances_", "local_weights_", "n_local_cells_"),
     )
@@ -237,14 +237,14 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         self._session.resume(settings)
         self._session.insert_classes(new)
         if new:
-            self._tell_later()  # published attributes lack the new classes
+            self._clear_lazy_attributes()  # published attributes lack the new classes
         self._watch.insert_classes(new)
         self._watched(data)
 
     def _learn(self, data: Data) -> None:
         self._session.observe(data)
         self._count()
-        self._tell_later()
+        self._clear_lazy_attributes()
 
     def _learn_few(self, X: ArrayLike, y: ArrayLike) -> int:
         return learn_few(self, X, y)
@@ -259,7 +259,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     def _forgets_itself(self) -> bool:
         return self._session.following.is_quick
 
-    def _begin_anew(self, recent: Data) -> None:
+    def _restart(self, recent: Data) -> None:
         old = self._session
         self._session = session = ClassSession(old.settings, old.n_features, old.rng)
         if self.rule == "bayes":
@@ -269,7 +269,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         limit_memory(session, old.following.memory)  # slow changes continue
         session.n_seen = old.n_seen
         self._count()
-        self._tell_later()
+        self._clear_lazy_attributes()
 
     # -- what has been learned -------------------------------------------------------------------
 
@@ -329,9 +329,9 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     def _publish(self, session: ClassSession) -> None:
         self._session = session
         self._count()
-        self._tell()
+        self._set_lazy_attributes()
 
-    def _tell(self) -> None:
+    def _set_lazy_attributes(self) -> None:
         session = self._session
         self._set_book(session.book(), session.scaling)
         self.relevances_ = session.relevances()

@@ -230,7 +230,7 @@ class MultiResolutionODA(StreamTree):
             self._watch.insert_classes(new)
         self.n_samples_seen_ += len(data.weight)
         self.__dict__.pop("labels_", None)
-        with self._telling():
+        with self._reporting():
             self._watched(data)
         return self
 

@@ -12,7 +12,7 @@ from oda_rl._types import Array, Labels
 from oda_rl.codebook.events import BookArrays
 from oda_rl.codebook.growth import GrowthRule, grow
 from oda_rl.codebook.schedule import LAST_TEMPERATURE
-from oda_rl.estimators.progress import tell
+from oda_rl.estimators.progress import report
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data
 from oda_rl.estimators.tree.cells import Cell, Cells, worth_splitting
@@ -208,7 +208,7 @@ class Growth:
             if depth > 0 and not self.tree.features.same(depth, depth - 1):
                 scaled = self.tree.features(depth, everything)[rows]
             at = self.grow_layer(depth, layer, at, scaled, data, look_ahead=self.looks_ahead)
-            tell(f"layer {depth + 1}, {self.n_leaves} leaves, {self.n_seen:,} samples")
+            report(f"layer {depth + 1}, {self.n_leaves} leaves, {self.n_seen:,} samples")
             inside = np.flatnonzero(at >= 0)
             if len(inside) == 0 or depth + 1 == len(layers):
                 return

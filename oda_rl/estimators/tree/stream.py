@@ -46,7 +46,7 @@ class StreamTree(Forgetful, StoredTree):
         squared = (error**2).mean(axis=1)
         return np.asarray(squared / (1.0 + squared))
 
-    def _begin_anew(self, recent: Data) -> None:
+    def _restart(self, recent: Data) -> None:
         self._rng = self._generator()
         self._waiting = recent.take(slice(0, 0))
         self._learn(recent)
