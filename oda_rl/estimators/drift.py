@@ -13,17 +13,17 @@ from oda_rl._types import Array
 from oda_rl.estimators.progress import report
 from oda_rl.estimators.targets import Data, Latest, data_schema
 
-# Windows are compared every PIECE samples. The samples of a piece are all judged by the model from
-# before it; for the first EARLY samples after learning began, a piece has only SHORT samples.
-PIECE, SHORT, EARLY = 128, 32, 1024
+# Number of samples in a piece of a stream, and in each of the pieces of the first EARLY_SAMPLES samples
+# after learning began. All samples of a piece are judged by the model from before it.
+PIECE_SAMPLES, EARLY_PIECE_SAMPLES, EARLY_SAMPLES = 128, 32, 1024
 # Losses kept, least number of losses on either side of a cut, and distance between the cuts tried.
 LONGEST, SHORTEST, STEP = 5000, 25, 5
 # Largest probability of a false alarm when the windows of an unchanging stream are compared.
 CONFIDENCE = 1e-4
 # Numbers of samples since learning began at which all of them are learned from once more, by estimators
 # for which one step per sample is not enough.
-AGAIN = (128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
-# Latest samples kept for a restart. Until the last of AGAIN, all samples since the beginning are kept.
+RELEARN_AT = (128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
+# Latest samples kept for a restart. Until the last of RELEARN_AT, all since the beginning are kept.
 RECENT = 1024
 
 
@@ -83,10 +83,10 @@ class Judge(Protocol):
 class Learner(Protocol):
     """The interface of an estimator that a `Watch` needs.
 
-    `_again` are the numbers of samples since learning began at which `_go_over` is called.
+    `_relearn_at` are the numbers of samples since learning began at which `_relearn` is called.
     """
 
-    _again: tuple[int, ...]
+    _relearn_at: tuple[int, ...]
 
     def _judge(self) -> Judge | None:
         """A copy of the present model; None if it cannot make useful predictions yet."""
@@ -97,13 +97,13 @@ class Learner(Protocol):
     def _learn(self, data: Data) -> None:
         """Learn from the next samples."""
 
-    def _forgets_itself(self) -> bool:
+    def _adapts_by_itself(self) -> bool:
         """Whether the learner soon forgets what came before a change, without a restart."""
 
     def _restart(self, recent: Data) -> None:
         """Forget everything, and learn from these samples."""
 
-    def _go_over(self, recent: Data) -> None:
+    def _relearn(self, recent: Data) -> None:
         """Learn once more from these samples, which are all since learning began."""
 
 
@@ -131,7 +131,8 @@ class Watch:
     @property
     def left(self) -> int:
         """Number of samples to the end of the current piece."""
-        return (SHORT if self.count - self.waiting - self.begun < EARLY else PIECE) - self.waiting
+        is_early = self.count - self.waiting - self.begun < EARLY_SAMPLES
+        return (EARLY_PIECE_SAMPLES if is_early else PIECE_SAMPLES) - self.waiting
 
     def learn(self, data: Data, learner: Learner) -> None:
         """Learn from the next samples, and restart where the stream has changed."""
@@ -161,15 +162,15 @@ class Watch:
             losses = learner._losses(self.judge, self.latest.last(self.waiting))
             self.losses = np.concatenate([self.losses, losses])[-LONGEST:]
         self.judge, self.waiting = None, 0
-        if learner._again:
-            self._go_over(learner)
-        if self.count % PIECE == 0:
+        if learner._relearn_at:
+            self._relearn(learner)
+        if self.count % PIECE_SAMPLES == 0:
             self._compare(learner)
 
-    def _go_over(self, learner: Learner) -> None:
-        since, last = self.count - self.begun, learner._again[-1]
-        if since in learner._again:
-            learner._go_over(self.latest.last(since))
+    def _relearn(self, learner: Learner) -> None:
+        since, last = self.count - self.begun, learner._relearn_at[-1]
+        if since in learner._relearn_at:
+            learner._relearn(self.latest.last(since))
         self.latest.n = last if since < last else RECENT
 
     def insert_classes(self, places: list[int]) -> None:
@@ -183,7 +184,7 @@ class Watch:
         if cut == 0:
             return
         self.losses = self.losses[cut:]
-        if after <= before or learner._forgets_itself():  # an improvement, or no restart needed
+        if after <= before or learner._adapts_by_itself():  # an improvement, or no restart needed
             return
         self.drifts.append(DriftPoint(self.count, before, after))
         report(f"begins anew after {self.count:,} samples: losses rose from {before:.3g} to {after:.3g}")
@@ -224,8 +225,8 @@ def watch_schema(kind: str, judge: Schema) -> Schema:
     """Schema of `Watch.get_state` for a "classifier", "regressor" or "clusterer" with this judge."""
     return {
         "count": "count",
-        "begun": f"int in [{-max(AGAIN)}, inf)",
-        "waiting": f"count in [0, {PIECE - 1}]",
+        "begun": f"int in [{-max(RELEARN_AT)}, inf)",
+        "waiting": f"count in [0, {PIECE_SAMPLES - 1}]",
         "losses": "float[losses] in [0, 1]",
         "drifts": [("count", "float in [0, 1]", "float in [0, 1]")],
         "recent": maybe(data_schema(kind, "recent")),
@@ -238,14 +239,14 @@ class Forgetful:
 
     forgetting: str | None
     _watch: Watch
-    _again: tuple[int, ...] = ()  # estimators that rehearse need no further passes
+    _relearn_at: tuple[int, ...] = ()  # estimators that rehearse need no further passes
 
     @property
     def drifts_(self) -> list[DriftPoint]:
         """Changes of the stream at which learning restarted."""
         return self._watch.drifts
 
-    def _forgets_itself(self) -> bool:
+    def _adapts_by_itself(self) -> bool:
         return False
 
     def _watched_few(

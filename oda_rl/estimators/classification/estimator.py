@@ -256,7 +256,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         """Whether samples are classified wrongly (0 or 1); those of unknown classes are left out."""
         return judge_piece(self._session, judge, data, self.rule)
 
-    def _forgets_itself(self) -> bool:
+    def _adapts_by_itself(self) -> bool:
         return self._session.following.is_quick
 
     def _restart(self, recent: Data) -> None:

@@ -308,9 +308,9 @@ class TreeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         first = self._in_units(settings, waiting.take(slice(0, n)), reset=True)
         rng = self._rng if warm else np.random.default_rng(0)
         own = settings, self.resolutions, first, self._n_classes, rng
-        self._session = TreeSession.over(*own, tried=warm)
+        self._session = TreeSession.fit_features(*own, tried=warm)
         if warm:
-            self._session.plant(first)  # the caller then lets the session learn from the samples
+            self._session.create_root(first)  # the caller then lets the session learn from the samples
         else:
             self._session.fit([], first)
         self._session.tree.features.forget()

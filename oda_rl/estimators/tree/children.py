@@ -46,7 +46,7 @@ def children_of(
     used[child] = True
     used = used[:-1]
     if not used.all():
-        used |= _stand_with(used, location, parent, own)
+        used |= _coincide_with_used(used, location, parent, own)
     if not used.all():
         child = np.where(child >= 0, (np.cumsum(used) - 1)[child], -1)
         location, parent, own, share = location[:, used], parent[used], own[used], share[used]
@@ -61,7 +61,7 @@ def children_of(
     return Children(cells, first, count, width, temperature), child, closest
 
 
-def _stand_with(
+def _coincide_with_used(
     used: NDArray[np.bool_], location: Array, parent: Labels, own: Labels
 ) -> NDArray[np.bool_]:
     """Which unused codevectors (n_features, n) coincide with a used one of another class."""

@@ -27,7 +27,7 @@ from oda_rl.estimators.tree.tree import Tree
 PASSES = 2
 # Least number of samples per codevector of a region, and least number of samples between two checks.
 SAMPLES_PER_CODEVECTOR = 3
-MIN_LEVEL_SAMPLES = 30
+MIN_REGION_CHECK_INTERVAL = 30
 UNLIMITED = 2**62
 # Least width of a mixture, for equal samples, which would have none.
 LEAST_WIDTH = 1e-200
@@ -109,7 +109,7 @@ def rule_for(settings: Settings, layer: Layer, n_inputs: int, by_labels: bool) -
         max_codevectors=int(layer.max_codevectors or 1),
         max_samples=UNLIMITED if layer.max_samples is None else int(layer.max_samples),
         samples_per_cell=int(settings.samples_per_cell),
-        min_samples=MIN_LEVEL_SAMPLES,
+        min_samples=MIN_REGION_CHECK_INTERVAL,
         tol_converge=float(settings.tol_converge),
         tol_merge=float(settings.tol_merge),
         min_weight=float(settings.min_weight),
@@ -145,7 +145,7 @@ class Growth:
         self.history: list[GrowthPoint] = []
         self._start = time.perf_counter()
 
-    def plant(self, data: Data) -> None:
+    def create_root(self, data: Data) -> None:
         """Create the root at the mean of the samples, without adding these to it."""
         mean = data.weight @ self.tree.features(0, data.samples) / data.weight.sum()
         self.tree.layers[0].append(mean[:, None], np.zeros(1, dtype=np.int64))
@@ -163,14 +163,14 @@ class Growth:
         self.task.add(cells, at, scaled, data, closest)
         cells.add(at, data.samples, data.weight)
 
-    def another(self, features: Features, rng: np.random.Generator) -> "Growth":
+    def without_cells(self, features: Features, rng: np.random.Generator) -> "Growth":
         """A tree without cells, with the same settings and targets as this one, in `features`."""
         return Growth(self.settings, features, *self._sizes, rng)
 
     def fit(self, layers: Sequence[Layer], data: Data) -> None:
         """Grow the root and the layers below it from samples; then prune splits that do not pay."""
         self.grow(layers, data)
-        if not (layers and self.looks_ahead):
+        if not (layers and self.prunes_after_growth):
             return
         n_parts, price = self.settings.validation, 0.0
         if n_parts is not None and len(data.weight) >= self.task.least_part * n_parts:
@@ -186,9 +186,9 @@ class Growth:
             self.history[i] = point._replace(n_leaves=self.n_leaves)
 
     @property
-    def looks_ahead(self) -> bool:
+    def prunes_after_growth(self) -> bool:
         """Whether splits that do not help are kept until the splits below them are known."""
-        return self.task.looks_ahead and self.settings.max_leaves is None
+        return self.task.prunes_after_growth and self.settings.max_leaves is None
 
     def _is_below(self, path: tuple[int, ...], cut: Sequence[NDArray[np.bool_]]) -> bool:
         """Whether the cell with this `path` is cut, or is below a cell that is."""
@@ -201,13 +201,13 @@ class Growth:
     def grow(self, layers: Sequence[Layer], data: Data) -> None:
         """Grow the root and the layers below it from samples, as far as the limits allow."""
         everything, scaled = data.samples, self.tree.features(0, data.samples)
-        self.plant(data)
+        self.create_root(data)
         at, rows = self.add_to_root(data, scaled), np.arange(len(everything))
         self.task.conclude(self.tree.layers[0], None)
         for depth, layer in enumerate(layers):
             if depth > 0 and not self.tree.features.same(depth, depth - 1):
                 scaled = self.tree.features(depth, everything)[rows]
-            at = self.grow_layer(depth, layer, at, scaled, data, look_ahead=self.looks_ahead)
+            at = self.grow_layer(depth, layer, at, scaled, data, keep_unhelpful=self.prunes_after_growth)
             report(f"layer {depth + 1}, {self.n_leaves} leaves, {self.n_seen:,} samples")
             inside = np.flatnonzero(at >= 0)
             if len(inside) == 0 or depth + 1 == len(layers):
@@ -225,7 +225,7 @@ class Growth:
         data: Data,
         chosen: Labels | None = None,
         samples_per_codevector: int = SAMPLES_PER_CODEVECTOR,
-        look_ahead: bool = False,
+        keep_unhelpful: bool = False,
     ) -> Labels:
         """Split the cells of a layer that are worth it, or those `chosen`.
 
@@ -249,7 +249,7 @@ class Growth:
             regions.append((self.settings.annealing, rule._replace(max_codevectors=k), own, order))
         threads = Parallel(n_jobs=self.settings.n_jobs, prefer="threads")
         found = threads(delayed(anneal_region)(*region) for region in regions)
-        return self.split(depth, chosen, found, layer, at, scaled, data, look_ahead)
+        return self.split(depth, chosen, found, layer, at, scaled, data, keep_unhelpful)
 
     def split(
         self,
@@ -260,11 +260,11 @@ class Growth:
         at: Labels,
         scaled: Array,
         data: Data,
-        look_ahead: bool = False,
+        keep_unhelpful: bool = False,
     ) -> Labels:
         """Give cells of a layer their children, unless these are all of one class or do not help.
 
-        With `look_ahead` such children are accepted, too, since those below them may be better.
+        With `keep_unhelpful` such children are accepted, too, since those below them may be better.
 
         `chosen` (n_chosen,) are the numbers of leaves in ascending order, and `regions` the codevectors
         of their children; the other arguments and the result are as for `grow_layer`.
@@ -280,14 +280,15 @@ class Growth:
         losses = np.bincount(children.cells.parent, children.cells.loss, len(cells))
         after = losses.astype(float)[chosen]
         good = children.n_children[chosen] > 1
-        if not look_ahead:
-            good &= ~task.all_one(children, chosen)
+        if not keep_unhelpful:
+            good &= ~task.of_one_class(children, chosen)
             good &= after <= before * (1.0 - float(layer.min_improvement or 0.0))
         cells.closed[chosen[~good]] = True
         good &= self._within_limit(before, children.n_children[chosen] - 1, good)
-        moved = tree.adopt(depth, children, chosen[good])
+        moved = tree.append_children(depth, children, chosen[good])
         for i in np.flatnonzero(good).tolist():
-            self._remember(Cell(depth, int(chosen[i])), regions[i], float(before[i]), float(after[i]))
+            cell = Cell(depth, int(chosen[i]))
+            self._record_split(cell, regions[i], float(before[i]), float(after[i]))
         return np.where(child >= 0, moved[child], -1)
 
     def _within_limit(self, before: Array, added: Labels, good: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -301,7 +302,7 @@ class Growth:
                 left -= int(added[i])
         return chosen
 
-    def _remember(self, cell: Cell, region: Region, before: float, after: float) -> None:
+    def _record_split(self, cell: Cell, region: Region, before: float, after: float) -> None:
         cells, seconds = self.tree.layers[cell.layer], time.perf_counter() - self._start
         k, n = int(cells.count[cell.number]), int(cells.support[cell.number])
         self.n_leaves += k - 1

@@ -16,7 +16,14 @@ from oda_rl.estimators.tree.growth import Growth, GrowthPoint
 from oda_rl.estimators.tree.settings import Layer, TreeSettings
 from oda_rl.estimators.tree.tasks import Classes, Outputs, Prior, task_for
 from oda_rl.estimators.tree.tree import are_a_tree
-from oda_rl.estimators.tree.trials import FEW, KINDS_COUNT, Trial, are_kinds, is_better, trials_for
+from oda_rl.estimators.tree.trials import (
+    CATEGORICAL_SCALE,
+    FEW,
+    Trial,
+    are_categorical,
+    is_better,
+    trials_for,
+)
 
 
 class Refinement(NamedTuple):
@@ -93,7 +100,7 @@ class TreeSession(Growth):
         self._concluded = True
 
     @classmethod
-    def over(
+    def fit_features(
         cls,
         settings: TreeSettings,
         resolutions: Any,
@@ -118,9 +125,9 @@ class TreeSession(Growth):
                 losses = cls._losses_left_out(found, *own) if losses is None else losses
                 trial = trial if trial.maps is not None else trial._replace(maps=found.maps)
                 after = cls._losses_left_out(trial, *own)
-                if is_better(losses, after, trial.sure):
+                if is_better(losses, after, trial.z):
                     found, losses = trial, after
-        return cls._with(found, *own, rng)
+        return cls._from_trial(found, *own, rng)
 
     @classmethod
     def _losses_left_out(cls, trial: Trial, settings: TreeSettings, data: Data, n_classes: int) -> Array:
@@ -131,14 +138,14 @@ class TreeSession(Growth):
         for i in range(3 if n < FEW else 1):
             train = data.take(np.concatenate([*thirds[i + 1 :], *thirds[:i]]))
             test = data.take(thirds[i])
-            one = cls._with(trial, settings, train, n_classes, np.random.default_rng(n))
+            one = cls._from_trial(trial, settings, train, n_classes, np.random.default_rng(n))
             one.fit(settings.layers, train)
             found = one.task.sample_losses(one.task.predict(one.tree, test.samples), test)
             losses.append(found / (1.0 + found))  # bounded, so that no single sample dominates
         return np.concatenate(losses)
 
     @classmethod
-    def _with(
+    def _from_trial(
         cls,
         trial: Trial,
         settings: TreeSettings,
@@ -156,9 +163,9 @@ class TreeSession(Growth):
         if trial.weighed:
             scaled = data._replace(samples=features(0, data.samples))
             features.weigh(relevance_of(settings.annealing, scaled, rng))
-        elif trial.by_kinds:
-            kinds = are_kinds(data.samples)
-            features.weigh(KINDS_COUNT * np.where(kinds, 1.0, LEAST_RELEVANCE))
+        elif trial.by_categories:
+            kinds = are_categorical(data.samples)
+            features.weigh(CATEGORICAL_SCALE * np.where(kinds, 1.0, LEAST_RELEVANCE))
         n_outputs = data.targets.shape[1] if settings.kind == "regressor" else 1
         return cls(settings, features, n_classes, n_outputs, rng)
 
@@ -272,17 +279,17 @@ class TreeSession(Growth):
         """
         data = data.take(self.tree.rows_inside(cell, data.samples))
         before, n_leaves, n_splits = self._error(cell), self.tree.n_leaves, 0
-        hopeless: set[Cell] = set()
+        unsplittable: set[Cell] = set()
         while n_splits < max_splits and self._error(cell) > target_error:
             losses = {leaf: self._loss(leaf) for leaf in self.tree.leaves_below(cell)}
-            open_ = [leaf for leaf in losses if leaf not in hopeless and losses[leaf] > 0.0]
+            open_ = [leaf for leaf in losses if leaf not in unsplittable and losses[leaf] > 0.0]
             if not open_:
                 break
             worst = max(open_, key=losses.__getitem__)
             if self._split_further(worst, data, layer):
                 n_splits += 1
             else:
-                hopeless.add(worst)
+                unsplittable.add(worst)
         return Refinement(before, self._error(cell), n_splits, self.tree.n_leaves - n_leaves)
 
     def _loss(self, leaf: Cell) -> float:

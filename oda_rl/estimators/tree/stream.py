@@ -3,7 +3,7 @@
 import numpy as np
 
 from oda_rl._types import Array
-from oda_rl.estimators.drift import AGAIN, Forgetful
+from oda_rl.estimators.drift import RELEARN_AT, Forgetful
 from oda_rl.estimators.targets import Data, make_place
 from oda_rl.estimators.tree.model_file import StoredTree
 from oda_rl.estimators.tree.session import TreeSession
@@ -15,7 +15,7 @@ from oda_rl.estimators.tree.trials import is_better
 class StreamTree(Forgetful, StoredTree):
     """A `MultiResolutionODA` that learns from a stream."""
 
-    _again = AGAIN
+    _relearn_at = RELEARN_AT
 
     def _learn(self, data: Data) -> None:
         settings = self._settings(begin=False)
@@ -50,9 +50,9 @@ class StreamTree(Forgetful, StoredTree):
         self._rng = self._generator()
         self._waiting = recent.take(slice(0, 0))
         self._learn(recent)
-        self._go_over(recent)
+        self._relearn(recent)
 
-    def _go_over(self, recent: Data) -> None:
+    def _relearn(self, recent: Data) -> None:
         """Regrow the tree from these samples, as `fit` does, unless it still waits for samples.
 
         The previous tree is kept if the new one has clearly larger errors on the last third of the
@@ -71,7 +71,7 @@ class StreamTree(Forgetful, StoredTree):
     def _grow_from(self, settings: TreeSettings, data: Data) -> None:
         """Grow a new tree from samples in the units of the tree."""
         own = settings, self.resolutions, data, self._n_classes
-        self._session = TreeSession.over(*own, self._generator())
+        self._session = TreeSession.fit_features(*own, self._generator())
         self._session.fit(settings.layers, data)
         self._session.tree.features.forget()
 

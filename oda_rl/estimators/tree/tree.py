@@ -68,7 +68,7 @@ class Tree:
         above = self.layers[layer - 1]
         return Children(self.layers[layer], above.first, above.count, above.width, above.temperature)
 
-    def adopt(self, depth: int, found: Children, parents: Labels) -> Labels:
+    def append_children(self, depth: int, found: Children, parents: Labels) -> Labels:
         """Add the children of the cells `parents` of a layer to the tree.
 
         Returns the number in the next layer of each of the cells found, or -1 if it was not added.

@@ -13,14 +13,14 @@ from oda_rl.estimators.tree.features import maps_of
 from oda_rl.estimators.tree.settings import TreeSettings
 
 # A trial wins if the error on samples left out is then below CLEARLY times that before, and lower by
-# SURE standard errors. Ranks, which limit the influence of outliers, need only SURE_OF_RANKS.
-CLEARLY, SURE, SURE_OF_RANKS = 0.9, 2.0, 1.0
+# TRIAL_Z standard errors. Ranks, which limit the influence of outliers, need only RANKS_Z.
+CLEARLY, TRIAL_Z, RANKS_Z = 0.9, 2.0, 1.0
 # Least number of samples to weigh features by slopes (for outputs) or to add scores (for classes).
 WEIGHED = 100
 # A feature is categorical ("kinds") if it has this many samples per value.
-SAMPLES_OF_A_KIND = 10
+SAMPLES_PER_CATEGORY = 10
 # Scale factor of such features in distances: large enough to outweigh the outputs, even with many kinds.
-KINDS_COUNT = 10.0
+CATEGORICAL_SCALE = 10.0
 # With fewer samples than this, each third is left out once, else only one third.
 FEW = 500
 
@@ -47,23 +47,23 @@ def may_be_scored(settings: TreeSettings, data: Data) -> bool:
     return scaled and several and knots_of(data.samples, data.weight) is not None
 
 
-def are_kinds(samples: Array) -> NDArray[np.bool_]:
+def are_categorical(samples: Array) -> NDArray[np.bool_]:
     """Which features (n_features,) are categorical: few values, with enough samples for each."""
     n_values = np.array([len(np.unique(x)) for x in samples.T])
-    return (n_values > 1) & (n_values * SAMPLES_OF_A_KIND <= len(samples))
+    return (n_values > 1) & (n_values * SAMPLES_PER_CATEGORY <= len(samples))
 
 
 class Trial(NamedTuple):
     """A trial: unfitted feature maps, and whether features are `weighed` by slopes.
 
-    `maps` of None stand for the best maps so far. The trial must be better by `sure` standard errors.
-    With `by_kinds`, almost only features with few values count in distances.
+    `maps` of None stand for the best maps so far. The trial must be better by `z` standard errors.
+    With `by_categories`, almost only features with few values count in distances.
     """
 
     maps: list[Any] | None
     weighed: bool
-    sure: float = SURE
-    by_kinds: bool = False
+    z: float = TRIAL_Z
+    by_categories: bool = False
 
 
 def trials_for(settings: TreeSettings, data: Data) -> list[Trial]:
@@ -78,19 +78,19 @@ def trials_for(settings: TreeSettings, data: Data) -> list[Trial]:
     if may_be_scored(settings, data):
         trials.append(Trial(maps_of([ScoreMap()], n_layers), False))
     if may_be_ranked(settings, data):
-        trials.append(Trial(maps_of([RankMap()], n_layers), False, SURE_OF_RANKS))
+        trials.append(Trial(maps_of([RankMap()], n_layers), False, RANKS_Z))
     if may_be_weighed(settings, data):
         trials.append(Trial(None, True))
-        kinds = are_kinds(data.samples)
+        kinds = are_categorical(data.samples)
         if settings.linear and kinds.any() and not kinds.all():
             # If slopes depend on the kind, weights by slopes would split cells along features in which
             # a linear model is sufficient.
-            trials.append(Trial(maps_of(None, n_layers), False, by_kinds=True))
+            trials.append(Trial(maps_of(None, n_layers), False, by_categories=True))
     return trials
 
 
-def is_better(before: Array, after: Array, sure: float = SURE) -> bool:
-    """Whether losses of the same samples are clearly less `after`, also by `sure` standard errors."""
+def is_better(before: Array, after: Array, z: float = TRIAL_Z) -> bool:
+    """Whether losses of the same samples are clearly less `after`, also by `z` standard errors."""
     gained = before - after
-    is_sure = gained.mean() > sure * gained.std() / np.sqrt(len(gained))
-    return bool(is_sure and after.mean() < CLEARLY * before.mean())
+    is_significant = gained.mean() > z * gained.std() / np.sqrt(len(gained))
+    return bool(is_significant and after.mean() < CLEARLY * before.mean())
