@@ -12,7 +12,8 @@ from oda_rl.codebook.events import BookArrays
 from oda_rl.codebook.growth import begin, to_means
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data, make_place
-from oda_rl.estimators.tree.growth import MIN_REGION_CHECK_INTERVAL, Region
+from oda_rl.estimators.tree.cells import Region
+from oda_rl.estimators.tree.growth import MIN_REGION_CHECK_INTERVAL
 from oda_rl.estimators.tree.settings import Layer
 
 # Number of samples that a candidate keeps for each codevector allowed, and least number in all.

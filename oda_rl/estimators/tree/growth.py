@@ -15,8 +15,7 @@ from oda_rl.codebook.schedule import LAST_TEMPERATURE
 from oda_rl.estimators.progress import report
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data
-from oda_rl.estimators.tree.cells import Cell, Cells, worth_splitting
-from oda_rl.estimators.tree.children import children_of, rounding
+from oda_rl.estimators.tree.cells import Cell, Cells, Region, children_of, worth_splitting
 from oda_rl.estimators.tree.features import Features
 from oda_rl.estimators.tree.pruning import cuts, find_price
 from oda_rl.estimators.tree.settings import Layer, TreeSettings
@@ -29,8 +28,6 @@ PASSES = 2
 SAMPLES_PER_CODEVECTOR = 3
 MIN_REGION_CHECK_INTERVAL = 30
 UNLIMITED = 2**62
-# Least width of a mixture, for equal samples, which would have none.
-LEAST_WIDTH = 1e-200
 
 
 class GrowthPoint(NamedTuple):
@@ -51,37 +48,6 @@ class GrowthPoint(NamedTuple):
     loss: float
     n_leaves: int
     seconds: float
-
-
-class Region(NamedTuple):
-    """The codevectors that were found for the samples of one cell.
-
-    `location` is (n_features, K); `own` (K,) are the classes and `share` (K,) the probabilities; `width`
-    is that of their mixture. `temperature` is the last one, and `n_seen` the number of presentations.
-    """
-
-    location: Array
-    own: Labels
-    share: Array
-    width: float
-    temperature: float
-    n_seen: int
-
-    @classmethod
-    def of(cls, cells: BookArrays, k: int, within: float, n_inputs: int, n: int, *end: Any) -> "Region":
-        """Make a region of the first `k` cells, learned from `n` samples.
-
-        `within` is the sum of the divergences from the nearest codevectors. The width of the mixture is
-        twice `within` per degree of freedom and input, but at least what rounding errors cause for equal
-        samples. `end` holds `temperature` and `n_seen`.
-        """
-        mass = cells.weight[:k]
-        total = mass.sum()
-        free = max(n - k, 0.25 * n) / n
-        location = cells.location[:n_inputs, :k]
-        least = max(rounding(location) ** 2, LEAST_WIDTH)
-        width = max(2.0 * within / (total * free * n_inputs), least)
-        return cls(location, cells.label[:k], mass / total, width, *end)
 
 
 def anneal_region(settings: Settings, rule: GrowthRule, data: Data, order: Labels) -> Region:
@@ -148,7 +114,7 @@ class Growth:
     def create_root(self, data: Data) -> None:
         """Create the root at the mean of the samples, without adding these to it."""
         mean = data.weight @ self.tree.features(0, data.samples) / data.weight.sum()
-        self.tree.layers[0].append(mean[:, None], np.zeros(1, dtype=np.int64))
+        self.tree.layers[0].append(mean[:, None])
         self.n_leaves = 1
 
     def add_to_root(self, data: Data, scaled: Array) -> Labels:
@@ -271,7 +237,9 @@ class Growth:
         """
         tree, task, cells = self.tree, self.task, self.tree.layers[depth]
         self.n_seen += sum(region.n_seen for region in regions)
-        children, child, closest = children_of(tree, depth, chosen, regions, at, scaled)
+        empty = tree.new_cells(depth + 1)
+        found = children_of(empty, tree.divergence, len(cells), chosen, regions, at, scaled)
+        children, child, closest = found
         self.add(children.cells, child, scaled, data, closest)
         prior = task.prior(children.cells, len(cells))
         task.conclude(children.cells, prior)

@@ -16,7 +16,7 @@ from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.classification.book import probabilities, with_half_vote
 from oda_rl.estimators.targets import Data, within_reach
 from oda_rl.estimators.tree import kernels
-from oda_rl.estimators.tree.cells import Cells, Children
+from oda_rl.estimators.tree.cells import Cells, Children, split_tally
 from oda_rl.estimators.tree.settings import TreeSettings
 from oda_rl.estimators.tree.tree import Tree
 
@@ -237,16 +237,13 @@ class Outputs(Partition):
 
     def tally_is_sound(self, cells: Any, sizes: Sizes) -> None:
         """A rule for cells from a file: sums of products are possible, and agree with the weight."""
-        m, tally = self.n_outputs, cells["tally"]
-        q = sizes["M"] // m
-        products = tally[:, : q * q].reshape(-1, q, q)
+        m = self.n_outputs
+        products, _, energies = split_tally(cells["tally"], sizes["M"] // m, m)
         squares = np.diagonal(products, axis1=1, axis2=2)
         most = squares[:, :, None] * squares[:, None, :]
         right = squares.min(initial=0.0) >= 0.0 and np.all(products**2 <= (1.0 + 1e-6) * most)
         expect(right, "tally", "has products that cannot be", "sums of products")
-        end = q * q + q * m
-        right = tally[:, end : end + m].min(initial=0.0) >= 0.0
-        right = right and np.allclose(products[:, 0, 0], cells["mass"])
+        right = energies.min(initial=0.0) >= 0.0 and np.allclose(products[:, 0, 0], cells["mass"])
         expect(right, "tally", "has squares or a weight that cannot be", "those of the samples")
 
     def annealed(self, scaled: Array, targets: NDArray[Any]) -> tuple[Array, Labels]:
@@ -318,9 +315,8 @@ class Outputs(Partition):
 
     def _solve(self, tally: Array, q: int, before: Array | None) -> tuple[Array, float]:
         m = self.n_outputs
-        products = tally[: q * q].reshape(q, q)
-        moments = tally[q * q : q * q + q * m].reshape(q, m)
-        energy = float(tally[q * q + q * m : q * q + q * m + m].sum())
+        products, moments, squares = split_tally(tally, q, m)
+        energy = float(squares.sum())
         mass = max(float(products[0, 0]), 1e-300)
         theta = np.zeros((q, m))
         theta[0] = moments[0] / mass
