@@ -122,6 +122,7 @@ class ClustersMixin:
     _divergence: Any
     _scaled: Any
     _check_again: Any
+    _locate: Any
 
     def predict_clusters(self, X: ArrayLike) -> NDArray[np.int64]:
         """The cluster of every sample.
@@ -152,9 +153,8 @@ class ClustersMixin:
         sum to one.
         """
         samples = self._scaled(self._check_again(X))
-        k = self.n_codevectors_
+        location, k = self._locate(self.codevectors_)
         result = np.empty((len(samples), k))
-        location = np.ascontiguousarray(self._scaled(self.codevectors_).T)
         kind, temperature = self._divergence.kind, self.temperature_
         all_associations(kind, samples, location, self.weights_, k, temperature, result)
         return result

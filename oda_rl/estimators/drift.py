@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -70,41 +70,71 @@ def find_cut(losses: Array) -> tuple[int, float, float]:
     return cut, found[0], found[1]
 
 
-class Judge(Protocol):
-    """A copy of the model from before a piece of a stream, which predicts the samples of the piece."""
+class Forgetful:
+    """An estimator that watches its stream: provides `drifts_` for the parameter `forgetting`.
 
-    def with_classes(self, places: list[int]) -> Any:
-        """Return the judge with new classes inserted at these numbers, in ascending order."""
-
-    def get_state(self) -> dict[str, Any]:
-        """Return the judge as plain values and arrays, for a model file."""
-
-
-class Learner(Protocol):
-    """The interface of an estimator that a `Watch` needs.
-
-    `_relearn_at` are the numbers of samples since learning began at which `_relearn` is called.
+    A judge is a copy of the model from before a piece of the stream, which predicts the samples of the
+    piece. It has a method `get_state`, and that of a classifier `with_classes`. `_relearn_at` are the
+    numbers of samples since learning began at which `_relearn` is called.
     """
 
-    _relearn_at: tuple[int, ...]
+    forgetting: str | None
+    _watch: "Watch"
+    _relearn_at: tuple[int, ...] = ()  # estimators that rehearse need no further passes
 
-    def _judge(self) -> Judge | None:
+    @property
+    def drifts_(self) -> list[DriftPoint]:
+        """Changes of the stream at which learning restarted."""
+        return self._watch.drifts
+
+    def _judge(self) -> Any:
         """A copy of the present model; None if it cannot make useful predictions yet."""
+        raise NotImplementedError
 
     def _losses(self, judge: Any, data: Data) -> Array:
         """Losses in [0, 1] of a judge on samples; uninformative samples may be left out."""
+        raise NotImplementedError
 
     def _learn(self, data: Data) -> None:
         """Learn from the next samples."""
+        raise NotImplementedError
 
     def _adapts_by_itself(self) -> bool:
-        """Whether the learner soon forgets what came before a change, without a restart."""
+        """Whether the estimator soon forgets what came before a change, without a restart."""
+        return False
 
     def _restart(self, recent: Data) -> None:
         """Forget everything, and learn from these samples."""
+        raise NotImplementedError
 
     def _relearn(self, recent: Data) -> None:
         """Learn once more from these samples, which are all since learning began."""
+        raise NotImplementedError
+
+    def _watched_few(
+        self: Any, samples: Array, targets: Any, learn: Callable[..., int], *what: Any
+    ) -> int:
+        """Fast path of `_watched`: let `learn(*what)` learn from the first samples, if it can.
+
+        The samples (n, n_features) have weight one and are all in one piece of the stream. Returns what
+        `learn` returns, the number of samples it has learned from; 0 means that nothing has changed.
+        """
+        if self.forgetting is None:
+            return learn(*what)
+        watch = self._watch
+        watch.begin(self)
+        n = learn(*what)
+        if n > 0:
+            watch.latest.add_few(samples[:n], targets[:n])
+            watch.learned(n, self)
+        return n
+
+    def _watched(self: Any, data: Data) -> None:
+        """Learn from the next samples; if the stream is watched, restart where it has changed."""
+        if self.forgetting is None:
+            self._learn(data)
+        else:
+            self._watch.learn(data, self)
 
 
 class Watch:
@@ -134,7 +164,7 @@ class Watch:
         is_early = self.count - self.waiting - self.begun < EARLY_SAMPLES
         return (EARLY_PIECE_SAMPLES if is_early else PIECE_SAMPLES) - self.waiting
 
-    def learn(self, data: Data, learner: Learner) -> None:
+    def learn(self, data: Data, learner: Forgetful) -> None:
         """Learn from the next samples, and restart where the stream has changed."""
         start, n = 0, len(data.weight)
         while start < n:
@@ -146,12 +176,12 @@ class Watch:
             self.learned(stop - start, learner)
             start = stop
 
-    def begin(self, learner: Learner) -> None:
+    def begin(self, learner: Forgetful) -> None:
         """Prepare for the next samples: make a judge if a new piece begins with them."""
         if self.waiting == 0:
             self.judge = learner._judge()
 
-    def learned(self, n: int, learner: Learner) -> None:
+    def learned(self, n: int, learner: Forgetful) -> None:
         """Register n samples as learned, which are in `latest`; at the end of a piece, judge it."""
         left = self.left - n
         self.count += n
@@ -167,7 +197,7 @@ class Watch:
         if self.count % PIECE_SAMPLES == 0:
             self._compare(learner)
 
-    def _relearn(self, learner: Learner) -> None:
+    def _relearn(self, learner: Forgetful) -> None:
         since, last = self.count - self.begun, learner._relearn_at[-1]
         if since in learner._relearn_at:
             learner._relearn(self.latest.last(since))
@@ -179,7 +209,7 @@ class Watch:
         if self.judge is not None and places:
             self.judge = self.judge.with_classes(places)
 
-    def _compare(self, learner: Learner) -> None:
+    def _compare(self, learner: Forgetful) -> None:
         cut, before, after = find_cut(self.losses)
         if cut == 0:
             return
@@ -232,44 +262,3 @@ def watch_schema(kind: str, judge: Schema) -> Schema:
         "recent": maybe(data_schema(kind, "recent")),
         "judge": maybe(judge),
     }
-
-
-class Forgetful:
-    """A `Learner` that watches its stream: provides `drifts_` for the parameter `forgetting`."""
-
-    forgetting: str | None
-    _watch: Watch
-    _relearn_at: tuple[int, ...] = ()  # estimators that rehearse need no further passes
-
-    @property
-    def drifts_(self) -> list[DriftPoint]:
-        """Changes of the stream at which learning restarted."""
-        return self._watch.drifts
-
-    def _adapts_by_itself(self) -> bool:
-        return False
-
-    def _watched_few(
-        self: Any, samples: Array, targets: Any, learn: Callable[..., int], *what: Any
-    ) -> int:
-        """Fast path of `_watched`: let `learn(*what)` learn from the first samples, if it can.
-
-        The samples (n, n_features) have weight one and are all in one piece of the stream. Returns what
-        `learn` returns, the number of samples it has learned from; 0 means that nothing has changed.
-        """
-        if self.forgetting is None:
-            return learn(*what)
-        watch = self._watch
-        watch.begin(self)
-        n = learn(*what)
-        if n > 0:
-            watch.latest.add_few(samples[:n], targets[:n])
-            watch.learned(n, self)
-        return n
-
-    def _watched(self: Any, data: Data) -> None:
-        """Learn from the next samples; if the stream is watched, restart where it has changed."""
-        if self.forgetting is None:
-            self._learn(data)
-        else:
-            self._watch.learn(data, self)

@@ -24,12 +24,11 @@ from oda_rl.estimators.classification.judging import (
 from oda_rl.estimators.classification.mixing import PATIENCE, begin_mixing
 from oda_rl.estimators.classification.one_sample import learn_few
 from oda_rl.estimators.classification.session import ClassSession
-from oda_rl.estimators.copies import without_copies
 from oda_rl.estimators.drift import Forgetful, Watch
 from oda_rl.estimators.feature_scaling import SCALES
 from oda_rl.estimators.parameters import AUTO, COUNT, choice, declared
 from oda_rl.estimators.session_schema import class_session_schema
-from oda_rl.estimators.targets import Data
+from oda_rl.estimators.targets import Data, without_copies
 
 CONSTRAINTS = {
     "max_codevectors": [COUNT, AUTO],

@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from oda_rl import storage
 from oda_rl._schema import Schema, Sizes
-from oda_rl.estimators.copies import without_copies
 from oda_rl.estimators.drift import Forgetful, Watch, watch_schema
 from oda_rl.estimators.one_sample import observe_one
 from oda_rl.estimators.parameters import choice, declared, may_be_flat, restored
@@ -20,7 +19,7 @@ from oda_rl.estimators.regression.session import RegressionRun
 from oda_rl.estimators.regression.settings import ModelSettings
 from oda_rl.estimators.session_schema import regression_schema
 from oda_rl.estimators.settings import Settings
-from oda_rl.estimators.targets import Data, check_data
+from oda_rl.estimators.targets import Data, check_data, without_copies
 
 Array = NDArray[np.float64]
 # Stored in place of a user-defined local model.

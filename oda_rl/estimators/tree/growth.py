@@ -87,7 +87,7 @@ def rule_for(settings: Settings, layer: Layer, n_inputs: int, by_labels: bool) -
 
 
 class Growth:
-    """A growing tree for targets with `n_classes` or `n_outputs`.
+    """A growing tree for targets with `sizes`: numbers of classes and of outputs.
 
     `rng` seeds the sample orders of all regions, so that the result does not depend on how many regions
     grow at a time.
@@ -97,15 +97,14 @@ class Growth:
         self,
         settings: TreeSettings,
         features: Features,
-        n_classes: int,
-        n_outputs: int,
+        sizes: tuple[int, int],
         rng: np.random.Generator,
     ) -> None:
-        self.settings, self._sizes = settings, (n_classes, n_outputs)
+        self.settings, self._sizes = settings, sizes
         n_features = [features.n_features(i) for i in range(len(features))]
-        self.task = task_for(settings, n_features, n_classes, n_outputs)
-        sizes = [self.task.n_model(n) for n in n_features]
-        self.tree = Tree(features, settings.annealing.divergence, self.task.n_tally, sizes)
+        self.task = task_for(settings, n_features, *sizes)
+        n_model = [self.task.n_model(n) for n in n_features]
+        self.tree = Tree(features, settings.annealing.divergence, self.task.n_tally, n_model)
         self.entropy = int(rng.integers(2**62))
         self.n_leaves, self.n_seen = 0, 0
         self.history: list[GrowthPoint] = []
@@ -131,7 +130,7 @@ class Growth:
 
     def without_cells(self, features: Features, rng: np.random.Generator) -> "Growth":
         """A tree without cells, with the same settings and targets as this one, in `features`."""
-        return Growth(self.settings, features, *self._sizes, rng)
+        return Growth(self.settings, features, self._sizes, rng)
 
     def fit(self, layers: Sequence[Layer], data: Data) -> None:
         """Grow the root and the layers below it from samples; then prune splits that do not pay."""
@@ -237,8 +236,8 @@ class Growth:
         """
         tree, task, cells = self.tree, self.task, self.tree.layers[depth]
         self.n_seen += sum(region.n_seen for region in regions)
-        empty = tree.new_cells(depth + 1)
-        found = children_of(empty, tree.divergence, len(cells), chosen, regions, at, scaled)
+        below = tree.new_cells(depth + 1)
+        found = children_of(below, tree.divergence, len(cells), chosen, regions, at, scaled)
         children, child, closest = found
         self.add(children.cells, child, scaled, data, closest)
         prior = task.prior(children.cells, len(cells))

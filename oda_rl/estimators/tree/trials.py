@@ -1,4 +1,4 @@
-"""Features that are tried with trees of a part of the samples, before the tree of all is grown."""
+"""Features of a tree: those given, or found by trials with trees of a part of the samples."""
 
 from typing import Any, NamedTuple
 
@@ -8,8 +8,10 @@ from numpy.typing import NDArray
 from oda_rl._effects import Effects, knots_of
 from oda_rl._ranks import KNOTS, have_tails
 from oda_rl._types import Array
+from oda_rl.estimators.regression.pilot import LEAST_RELEVANCE, relevance_of
 from oda_rl.estimators.targets import Data
-from oda_rl.estimators.tree.features import maps_of
+from oda_rl.estimators.tree.features import Features, maps_of
+from oda_rl.estimators.tree.growth import Growth
 from oda_rl.estimators.tree.settings import TreeSettings
 
 # A trial wins if the error on samples left out is then below CLEARLY times that before, and lower by
@@ -94,3 +96,64 @@ def is_better(before: Array, after: Array, z: float = TRIAL_Z) -> bool:
     gained = before - after
     is_significant = gained.mean() > z * gained.std() / np.sqrt(len(gained))
     return bool(is_significant and after.mean() < CLEARLY * before.mean())
+
+
+def features_for(
+    settings: TreeSettings,
+    resolutions: Any,
+    data: Data,
+    sizes: tuple[int, int],
+    rng: np.random.Generator,
+    tried: bool = True,
+) -> Features:
+    """Fit `resolutions` to samples, for a tree of targets with `sizes` (see `Growth`).
+
+    If `resolutions` is None and `tried` is true, the features of `trials_for` are tried one after the
+    other. Those that clearly lower the error of trees on samples left out are used.
+    """
+    best = Trial(maps_of(resolutions, len(settings.layers)), False)
+    if tried and resolutions is None:
+        losses: Array | None = None
+        for trial in trials_for(settings, data):
+            if trial.maps is None and best.weighed:
+                continue
+            losses = _losses_left_out(best, settings, data, sizes) if losses is None else losses
+            trial = trial if trial.maps is not None else trial._replace(maps=best.maps)
+            after = _losses_left_out(trial, settings, data, sizes)
+            if is_better(losses, after, trial.z):
+                best, losses = trial, after
+    return _fit_features(best, settings, data, rng)
+
+
+def _losses_left_out(trial: Trial, settings: TreeSettings, data: Data, sizes: tuple[int, int]) -> Array:
+    """Losses in [0, 1] of a tree of two thirds of the samples on a third; of few, on all thirds."""
+    n, losses = len(data.weight), []
+    order = np.random.default_rng(n).permutation(n)  # leaves the generator of the tree unchanged
+    thirds = np.array_split(order, 3)
+    for i in range(3 if n < FEW else 1):
+        train = data.take(np.concatenate([*thirds[i + 1 :], *thirds[:i]]))
+        test, rng = data.take(thirds[i]), np.random.default_rng(n)
+        growth = Growth(settings, _fit_features(trial, settings, train, rng), sizes, rng)
+        growth.fit(settings.layers, train)
+        found = growth.task.sample_losses(growth.task.predict(growth.tree, test.samples), test)
+        losses.append(found / (1.0 + found))  # bounded, so that no single sample dominates
+    return np.concatenate(losses)
+
+
+def _fit_features(
+    trial: Trial, settings: TreeSettings, data: Data, rng: np.random.Generator
+) -> Features:
+    """Fit the maps of a trial to samples, and weigh the features."""
+    none = np.zeros(len(data.weight), dtype=np.int64)
+    labels = data.targets if settings.kind == "classifier" else none
+    examples, divergence = (data.samples, labels, data.weight), settings.annealing.divergence
+    outputs = data.targets if settings.kind == "regressor" else None
+    assert trial.maps is not None
+    features = Features.fit(trial.maps, *examples, settings.scale, divergence, rng, outputs)
+    if trial.weighed:
+        scaled = data._replace(samples=features(0, data.samples))
+        features.weigh(relevance_of(settings.annealing, scaled, rng))
+    elif trial.by_categories:
+        categorical = are_categorical(data.samples)
+        features.weigh(CATEGORICAL_SCALE * np.where(categorical, 1.0, LEAST_RELEVANCE))
+    return features
