@@ -74,7 +74,7 @@ class Forgetful:
     """An estimator that watches its stream: provides `drifts_` for the parameter `forgetting`.
 
     A judge is a copy of the model from before a piece of the stream, which predicts the samples of the
-    piece. It has a method `get_state`, and that of a classifier `with_classes`. `_relearn_at` are the
+    piece. It has a method `get_state` and, if there are classes, `with_classes`. `_relearn_at` are the
     numbers of samples since learning began at which `_relearn` is called.
     """
 
