@@ -16,7 +16,7 @@ from oda_rl._schema import Schema
 from oda_rl._types import Array
 from oda_rl.codebook.divergences import Divergence, get_divergence
 from oda_rl.estimators.parameters import Checked, declared, restored, stored
-from oda_rl.estimators.progress import Progress, telling
+from oda_rl.estimators.progress import Progress, reporting
 from oda_rl.estimators.targets import are_plain, check_samples
 from oda_rl.inspect.model import InspectMixin
 
@@ -85,20 +85,23 @@ class Estimator(InspectMixin, Stored):
     divergence: str | Divergence = "squared_euclidean"
     _progress: Progress
     # Fitted attributes that `partial_fit` does not compute; the first access to one does.
-    _told: ClassVar[tuple[str, ...]] = ()
+    _lazy_attributes: ClassVar[tuple[str, ...]] = ()
 
     def __getattr__(self, name: str) -> Any:
-        if name in type(self)._told and "n_samples_seen_" in self.__dict__:
-            self._tell()
+        if name in type(self)._lazy_attributes and "n_samples_seen_" in self.__dict__:
+            self._set_lazy_attributes()
         return object.__getattribute__(self, name)  # raises the error of a property, if there was one
 
-    def _tell(self) -> None:
-        """Publish the present codebook: set all attributes in `_told`."""
+    def _set_lazy_attributes(self) -> None:
+        """Publish the present codebook: set all attributes in `_lazy_attributes`."""
         raise NotImplementedError
 
-    def _tell_later(self) -> None:
-        for name in type(self)._told:
+    def _clear_lazy_attributes(self) -> None:
+        for name in type(self)._lazy_attributes:
             self.__dict__.pop(name, None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_progress"}
 
     @all_or_nothing
     def fit(
@@ -124,23 +127,24 @@ class Estimator(InspectMixin, Stored):
         ValueError
             If a parameter is outside its range or a sample outside the domain of the divergence.
         """
-        with one_thread(), self._telling():
+        self.__dict__.pop("_progress", None)  # that of a stream before: a fit counts its own seconds
+        with one_thread(), self._reporting():
             self._fit(X, y, sample_weight)
-            self._tell_end()
+            self._report_end()
         return self
 
-    def _telling(self) -> AbstractContextManager[None]:
+    def _reporting(self) -> AbstractContextManager[None]:
         """Context manager for learning, which prints the progress if the estimator is `verbose`."""
         verbose = self.__dict__.get("verbose", 0)
         if not verbose:
             return nullcontext()
         progress = self.__dict__.setdefault("_progress", Progress(type(self).__name__))
-        return telling(progress, verbose)
+        return reporting(progress, verbose)
 
-    def _tell_end(self: Any) -> None:
+    def _report_end(self: Any) -> None:
         if "_progress" in self.__dict__:
             self._progress.stage = ""
-            self._progress.tell(f"fitted {self.n_codevectors_} codevectors", always=True)
+            self._progress.report(f"fitted {self.n_codevectors_} codevectors", always=True)
             del self._progress
 
     def _fit(self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
@@ -217,7 +221,7 @@ class StreamEstimator(Estimator):
         """
         if sample_weight is None and self._learn_one(X, y):
             return self
-        with self._telling():
+        with self._reporting():
             self._partial_fit(X, y, sample_weight)
         return self
 
@@ -237,7 +241,7 @@ class StreamEstimator(Estimator):
             return False
         self._count()
         if "codevectors_" in self.__dict__:
-            self._tell_later()
+            self._clear_lazy_attributes()
         return True
 
     def _annealing(self) -> Any:

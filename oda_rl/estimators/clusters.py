@@ -27,6 +27,15 @@ class _Asked(NamedTuple):
     weight: Array
 
 
+def _lasting_counts(history: Sequence[PathPoint]) -> NDArray[np.int64]:
+    """For each record, the least number of codevectors from it to the end of the path.
+
+    In a stream, cells may split too early and merge again; only cells that stay to the end count.
+    """
+    counts = [point.n_codevectors for point in history]
+    return np.asarray(np.minimum.accumulate(counts[::-1])[::-1], dtype=np.int64)
+
+
 def choose_clusters(
     history: Sequence[PathPoint], critical: float, n_samples: int, max_clusters: int
 ) -> int:
@@ -55,10 +64,8 @@ def choose_clusters(
         1 if the path has no codebook with several codevectors.
     """
     first: dict[int, float] = {}
-    # In a stream, cells may split too early and merge again: count only cells that stay to the end.
-    lasting = np.minimum.accumulate([point.n_codevectors for point in history][::-1])[::-1]
-    for point, k in zip(history, lasting, strict=True):
-        first.setdefault(int(k), point.temperature)
+    for point, k in zip(history, _lasting_counts(history).tolist(), strict=True):
+        first.setdefault(k, point.temperature)
     if len(first) == 0:
         return 1
     counts = np.array(sorted(first))
@@ -102,7 +109,7 @@ def _joined(flow: Array, size: Array, gap: Array, n_clusters: int | None) -> NDA
 class ClustersMixin:
     """Clusters of an `ODAPartition`: elliptic after `fit` with squared distances, else by its path."""
 
-    _told: ClassVar[tuple[str, ...]] = ("n_clusters_", "labels_")
+    _lazy_attributes: ClassVar[tuple[str, ...]] = ("n_clusters_", "labels_")
     n_clusters_: int
     labels_: NDArray[np.int64]
     _asked: _Asked | None = None
@@ -115,14 +122,15 @@ class ClustersMixin:
     _divergence: Any
     _scaled: Any
     _check_again: Any
+    _locate: Any
 
     def predict_clusters(self, X: ArrayLike) -> NDArray[np.int64]:
         """The cluster of every sample.
 
         After `fit` with squared Euclidean distances, this is the likeliest component of a mixture of
         Gaussians (see `oda_rl.estimators.shapes`). For a stream, or with another divergence, it is the
-        nearest codevector of the first codebook on the path with `n_clusters_` codevectors (for how
-        that number is chosen see `oda_rl.estimators.clusters`).
+        nearest codevector of the first codebook on the path with `n_clusters_` codevectors that stay
+        to its end (for how that number is chosen see `oda_rl.estimators.clusters`).
 
         Parameters
         ----------
@@ -135,7 +143,7 @@ class ClustersMixin:
             Cluster numbers below `n_clusters_`.
         """
         samples = self._check_again(X)
-        self._tell()
+        self._set_lazy_attributes()
         return self._clusters_of(self._scaled(samples))
 
     def association(self, X: ArrayLike) -> Array:
@@ -145,9 +153,8 @@ class ClustersMixin:
         sum to one.
         """
         samples = self._scaled(self._check_again(X))
-        k = self.n_codevectors_
+        location, k = self._locate(self.codevectors_)
         result = np.empty((len(samples), k))
-        location = np.ascontiguousarray(self._scaled(self.codevectors_).T)
         kind, temperature = self._divergence.kind, self.temperature_
         all_associations(kind, samples, location, self.weights_, k, temperature, result)
         return result
@@ -231,10 +238,10 @@ class ClustersMixin:
         return _joined(flow + flow.T, size, gap + gap.T, n_clusters)
 
     def __getstate__(self) -> Any:
-        self._tell()  # drops the samples, so that they are not pickled
+        self._set_lazy_attributes()  # drops the samples, so that they are not pickled
         return super().__getstate__()
 
-    def _tell(self) -> None:
+    def _set_lazy_attributes(self) -> None:
         """Find the clusters now, if that was postponed by `_cluster`."""
         asked = self._asked
         if asked is not None:
@@ -250,7 +257,7 @@ class ClustersMixin:
             self._set_clusters(samples)
         elif samples.size > KEPT_NUMBERS:
             self._asked = _Asked(samples, weight)
-            self._tell()
+            self._set_lazy_attributes()
         else:
             self._asked = _Asked(samples.copy(), weight.copy())
 
@@ -261,7 +268,7 @@ class ClustersMixin:
 
     def _forget_clusters(self) -> None:
         self._asked = self._shapes = None
-        for name in ClustersMixin._told:
+        for name in ClustersMixin._lazy_attributes:
             self.__dict__.pop(name, None)
 
     def _clusters_of(self, samples: Array) -> NDArray[np.int64]:
@@ -271,7 +278,8 @@ class ClustersMixin:
         if self.n_clusters_ == 1:
             return np.zeros(len(samples), dtype=np.int64)
         path = self._run.history
-        found = next(point for point in path if point.n_codevectors == self.n_clusters_)
+        lasting = zip(path, _lasting_counts(path).tolist(), strict=True)
+        found = next(point for point, k in lasting if k == point.n_codevectors == self.n_clusters_)
         return self._nearest(samples, found)
 
     def _nearest(self, samples: Array, point: PathPoint) -> NDArray[np.int64]:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,20 +10,20 @@ from oda_rl._archive import compressed, decompressed
 from oda_rl._jit import kernel
 from oda_rl._schema import Schema, maybe
 from oda_rl._types import Array
-from oda_rl.estimators.progress import tell
+from oda_rl.estimators.progress import report
 from oda_rl.estimators.targets import Data, Latest, data_schema
 
-# Windows are compared every PIECE samples. The samples of a piece are all judged by the model from
-# before it; for the first EARLY samples after learning began, a piece has only SHORT samples.
-PIECE, SHORT, EARLY = 128, 32, 1024
+# Number of samples in a piece of a stream, and in each of the pieces of the first EARLY_SAMPLES samples
+# after learning began. All samples of a piece are judged by the model from before it.
+PIECE_SAMPLES, EARLY_PIECE_SAMPLES, EARLY_SAMPLES = 128, 32, 1024
 # Losses kept, least number of losses on either side of a cut, and distance between the cuts tried.
 LONGEST, SHORTEST, STEP = 5000, 25, 5
 # Largest probability of a false alarm when the windows of an unchanging stream are compared.
 CONFIDENCE = 1e-4
 # Numbers of samples since learning began at which all of them are learned from once more, by estimators
 # for which one step per sample is not enough.
-AGAIN = (128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
-# Latest samples kept for a restart. Until the last of AGAIN, all samples since the beginning are kept.
+RELEARN_AT = (128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
+# Latest samples kept for a restart. Until the last of RELEARN_AT, all since the beginning are kept.
 RECENT = 1024
 
 
@@ -70,41 +70,71 @@ def find_cut(losses: Array) -> tuple[int, float, float]:
     return cut, found[0], found[1]
 
 
-class Judge(Protocol):
-    """A copy of the model from before a piece of a stream, which predicts the samples of the piece."""
+class Forgetful:
+    """An estimator that watches its stream: provides `drifts_` for the parameter `forgetting`.
 
-    def with_classes(self, places: list[int]) -> Any:
-        """Return the judge with new classes inserted at these numbers, in ascending order."""
-
-    def get_state(self) -> dict[str, Any]:
-        """Return the judge as plain values and arrays, for a model file."""
-
-
-class Learner(Protocol):
-    """The interface of an estimator that a `Watch` needs.
-
-    `_again` are the numbers of samples since learning began at which `_go_over` is called.
+    A judge is a copy of the model from before a piece of the stream, which predicts the samples of the
+    piece. It has a method `get_state` and, if there are classes, `with_classes`. `_relearn_at` are the
+    numbers of samples since learning began at which `_relearn` is called.
     """
 
-    _again: tuple[int, ...]
+    forgetting: str | None
+    _watch: "Watch"
+    _relearn_at: tuple[int, ...] = ()  # estimators that rehearse need no further passes
 
-    def _judge(self) -> Judge | None:
+    @property
+    def drifts_(self) -> list[DriftPoint]:
+        """Changes of the stream at which learning restarted."""
+        return self._watch.drifts
+
+    def _judge(self) -> Any:
         """A copy of the present model; None if it cannot make useful predictions yet."""
+        raise NotImplementedError
 
     def _losses(self, judge: Any, data: Data) -> Array:
         """Losses in [0, 1] of a judge on samples; uninformative samples may be left out."""
+        raise NotImplementedError
 
     def _learn(self, data: Data) -> None:
         """Learn from the next samples."""
+        raise NotImplementedError
 
-    def _forgets_itself(self) -> bool:
-        """Whether the learner soon forgets what came before a change, without a restart."""
+    def _adapts_by_itself(self) -> bool:
+        """Whether the estimator soon forgets what came before a change, without a restart."""
+        return False
 
-    def _begin_anew(self, recent: Data) -> None:
+    def _restart(self, recent: Data) -> None:
         """Forget everything, and learn from these samples."""
+        raise NotImplementedError
 
-    def _go_over(self, recent: Data) -> None:
+    def _relearn(self, recent: Data) -> None:
         """Learn once more from these samples, which are all since learning began."""
+        raise NotImplementedError
+
+    def _watched_few(
+        self: Any, samples: Array, targets: Any, learn: Callable[..., int], *what: Any
+    ) -> int:
+        """Fast path of `_watched`: let `learn(*what)` learn from the first samples, if it can.
+
+        The samples (n, n_features) have weight one and are all in one piece of the stream. Returns what
+        `learn` returns, the number of samples it has learned from; 0 means that nothing has changed.
+        """
+        if self.forgetting is None:
+            return learn(*what)
+        watch = self._watch
+        watch.begin(self)
+        n = learn(*what)
+        if n > 0:
+            watch.latest.add_few(samples[:n], targets[:n])
+            watch.learned(n, self)
+        return n
+
+    def _watched(self: Any, data: Data) -> None:
+        """Learn from the next samples; if the stream is watched, restart where it has changed."""
+        if self.forgetting is None:
+            self._learn(data)
+        else:
+            self._watch.learn(data, self)
 
 
 class Watch:
@@ -131,9 +161,10 @@ class Watch:
     @property
     def left(self) -> int:
         """Number of samples to the end of the current piece."""
-        return (SHORT if self.count - self.waiting - self.begun < EARLY else PIECE) - self.waiting
+        is_early = self.count - self.waiting - self.begun < EARLY_SAMPLES
+        return (EARLY_PIECE_SAMPLES if is_early else PIECE_SAMPLES) - self.waiting
 
-    def learn(self, data: Data, learner: Learner) -> None:
+    def learn(self, data: Data, learner: Forgetful) -> None:
         """Learn from the next samples, and restart where the stream has changed."""
         start, n = 0, len(data.weight)
         while start < n:
@@ -145,12 +176,12 @@ class Watch:
             self.learned(stop - start, learner)
             start = stop
 
-    def begin(self, learner: Learner) -> None:
+    def begin(self, learner: Forgetful) -> None:
         """Prepare for the next samples: make a judge if a new piece begins with them."""
         if self.waiting == 0:
             self.judge = learner._judge()
 
-    def learned(self, n: int, learner: Learner) -> None:
+    def learned(self, n: int, learner: Forgetful) -> None:
         """Register n samples as learned, which are in `latest`; at the end of a piece, judge it."""
         left = self.left - n
         self.count += n
@@ -161,15 +192,15 @@ class Watch:
             losses = learner._losses(self.judge, self.latest.last(self.waiting))
             self.losses = np.concatenate([self.losses, losses])[-LONGEST:]
         self.judge, self.waiting = None, 0
-        if learner._again:
-            self._go_over(learner)
-        if self.count % PIECE == 0:
+        if learner._relearn_at:
+            self._relearn(learner)
+        if self.count % PIECE_SAMPLES == 0:
             self._compare(learner)
 
-    def _go_over(self, learner: Learner) -> None:
-        since, last = self.count - self.begun, learner._again[-1]
-        if since in learner._again:
-            learner._go_over(self.latest.last(since))
+    def _relearn(self, learner: Forgetful) -> None:
+        since, last = self.count - self.begun, learner._relearn_at[-1]
+        if since in learner._relearn_at:
+            learner._relearn(self.latest.last(since))
         self.latest.n = last if since < last else RECENT
 
     def insert_classes(self, places: list[int]) -> None:
@@ -178,18 +209,18 @@ class Watch:
         if self.judge is not None and places:
             self.judge = self.judge.with_classes(places)
 
-    def _compare(self, learner: Learner) -> None:
+    def _compare(self, learner: Forgetful) -> None:
         cut, before, after = find_cut(self.losses)
         if cut == 0:
             return
         self.losses = self.losses[cut:]
-        if after <= before or learner._forgets_itself():  # an improvement, or no restart needed
+        if after <= before or learner._adapts_by_itself():  # an improvement, or no restart needed
             return
         self.drifts.append(DriftPoint(self.count, before, after))
-        tell(f"begins anew after {self.count:,} samples: losses rose from {before:.3g} to {after:.3g}")
+        report(f"begins anew after {self.count:,} samples: losses rose from {before:.3g} to {after:.3g}")
         # The change may be up to STEP samples after the cut. Even one sample from before the change
         # would make the new codebook span the data of both sides.
-        learner._begin_anew(self.latest.last(max(1, len(self.losses) - STEP)))
+        learner._restart(self.latest.last(max(1, len(self.losses) - STEP)))
         self.losses, self.begun = self.losses[:0], self.count
 
     def get_state(self) -> dict[str, Any]:
@@ -224,51 +255,10 @@ def watch_schema(kind: str, judge: Schema) -> Schema:
     """Schema of `Watch.get_state` for a "classifier", "regressor" or "clusterer" with this judge."""
     return {
         "count": "count",
-        "begun": f"int in [{-max(AGAIN)}, inf)",
-        "waiting": f"count in [0, {PIECE - 1}]",
+        "begun": f"int in [{-max(RELEARN_AT)}, inf)",
+        "waiting": f"count in [0, {PIECE_SAMPLES - 1}]",
         "losses": "float[losses] in [0, 1]",
         "drifts": [("count", "float in [0, 1]", "float in [0, 1]")],
         "recent": maybe(data_schema(kind, "recent")),
         "judge": maybe(judge),
     }
-
-
-class Forgetful:
-    """A `Learner` that watches its stream: provides `drifts_` for the parameter `forgetting`."""
-
-    forgetting: str | None
-    _watch: Watch
-    _again: tuple[int, ...] = ()  # estimators that rehearse need no further passes
-
-    @property
-    def drifts_(self) -> list[DriftPoint]:
-        """Changes of the stream at which learning restarted."""
-        return self._watch.drifts
-
-    def _forgets_itself(self) -> bool:
-        return False
-
-    def _watched_few(
-        self: Any, samples: Array, targets: Any, learn: Callable[..., int], *what: Any
-    ) -> int:
-        """Fast path of `_watched`: let `learn(*what)` learn from the first samples, if it can.
-
-        The samples (n, n_features) have weight one and are all in one piece of the stream. Returns what
-        `learn` returns, the number of samples it has learned from; 0 means that nothing has changed.
-        """
-        if self.forgetting is None:
-            return learn(*what)
-        watch = self._watch
-        watch.begin(self)
-        n = learn(*what)
-        if n > 0:
-            watch.latest.add_few(samples[:n], targets[:n])
-            watch.learned(n, self)
-        return n
-
-    def _watched(self: Any, data: Data) -> None:
-        """Learn from the next samples; if the stream is watched, restart where it has changed."""
-        if self.forgetting is None:
-            self._learn(data)
-        else:
-            self._watch.learn(data, self)

@@ -19,7 +19,7 @@ from oda_rl._validation import (
     warn_of_scales,
 )
 from oda_rl.codebook.divergences import Divergence
-from oda_rl.estimators.feature_selection import UNIMPORTANT, is_more, order_of_others, select
+from oda_rl.estimators.feature_selection import UNIMPORTANT, is_clearly_more, select, shifted_distances
 
 SCALES = ("auto", "within", "standard", "minmax")
 # Regularisation of the covariance within classes, so that directions in which a class hardly varies do
@@ -27,9 +27,9 @@ SCALES = ("auto", "within", "standard", "minmax")
 # features' total variances, is added to its diagonal.
 UNCORRELATED = 0.4
 FLOOR = 0.02
-# Features stay unscaled if more samples then have a nearest neighbour of their class, by BETTER standard
-# errors of the difference. At most N_TRIED samples are compared.
-BETTER, N_TRIED = 2.0, 1000
+# Features stay unscaled if more samples then have a nearest neighbour of their class, by UNSCALED_Z
+# standard errors of the difference. At most N_TRIED samples are compared.
+UNSCALED_Z, N_TRIED = 2.0, 1000
 
 # With scale="auto", features of a clusterer are standardised if they seem to have different units: the
 # effective number of features that make up the variance is below 1 + DOMINATED (d - 1), and the largest
@@ -203,7 +203,7 @@ class Moments:
         plain: Array = samples[rows]
         scaled_right = _neighbours_agree(found(plain), labels[rows])
         plain_right = _neighbours_agree(np.asarray(plain - plain.mean(axis=0)), labels[rows])
-        if is_more(scaled_right, plain_right, BETTER):
+        if is_clearly_more(scaled_right, plain_right, UNSCALED_Z):
             return NO_SCALING
 
         shift, width, within = self._standard()
@@ -297,4 +297,4 @@ class UnitsMixin:
 
 def _neighbours_agree(samples: Array, labels: Labels) -> NDArray[np.bool_]:
     """For each sample, whether its nearest other sample has the same label."""
-    return np.asarray(labels[order_of_others(samples).argmin(axis=1)] == labels)
+    return np.asarray(labels[shifted_distances(samples).argmin(axis=1)] == labels)

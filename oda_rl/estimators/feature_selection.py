@@ -20,13 +20,13 @@ N_COUNTED, N_TABLES = 5000, 4_000_000
 # A further feature is searched for only if candidates times features chosen are at most this many.
 N_TRIALS = 300
 # A feature or pair is informative if its chi-squared exceeds its mean by this many standard deviations.
-TELLING = 6.0
+INFORMATIVE = 6.0
 # If any is, single features above this lower limit are kept, too: they may be weakly informative. For
 # pairs, of which there are many, only the limit above counts.
-MAYBE = 3.5
-# Features are dropped if more samples then have neighbours of their class, by BETTER standard errors of
-# the difference; the majority of NEIGHBOURS decides.
-BETTER, NEIGHBOURS = 3.0, 5
+PERHAPS_INFORMATIVE = 3.5
+# Features are dropped if more samples then have neighbours of their class, by SELECTION_Z standard
+# errors of the difference; the majority of NEIGHBOURS decides.
+SELECTION_Z, NEIGHBOURS = 3.0, 5
 # Up to this number of features, neighbours are found with a k-d tree.
 LOW = 8
 # The scale factor of a dropped feature relative to a kept one.
@@ -48,7 +48,7 @@ def parts_of(samples: Array, n_parts: int) -> list[Labels]:
     return found
 
 
-def telling(samples: Array, labels: Labels) -> Array:
+def informativeness(samples: Array, labels: Labels) -> Array:
     """How informative each feature (n_features,) is about the classes, alone or in a pair.
 
     The unit is the standard deviation of chi-squared for features that are independent of the classes.
@@ -62,7 +62,7 @@ def telling(samples: Array, labels: Labels) -> Array:
     if d < 2 or (PAIR_PARTS * d) ** 2 * n_classes > N_TABLES:
         return alone
     in_pairs = _in_pairs(samples, labels, n_classes)
-    return np.maximum(alone, np.where(in_pairs > TELLING, in_pairs, 0.0))
+    return np.maximum(alone, np.where(in_pairs > INFORMATIVE, in_pairs, 0.0))
 
 
 def _in_pairs(samples: Array, labels: Labels, n_classes: int) -> Array:
@@ -103,7 +103,7 @@ def _deviations(squared: Array | float, freedom: Array | int) -> Array:
     return np.asarray((squared - freedom) / np.sqrt(2.0 * np.maximum(freedom, 1)))
 
 
-def order_of_others(samples: Array) -> Array:
+def shifted_distances(samples: Array) -> Array:
     """Squared distances (n_samples, n_samples) up to a constant per row; infinite on the diagonal."""
     product = samples @ samples.T
     norm = np.diag(product).copy()
@@ -122,7 +122,7 @@ def agreeing(samples: Array, labels: Labels) -> Kept:
         itself[~itself.any(axis=1), k] = True  # not among its own neighbours: many samples are equal
         near = labels[near[~itself].reshape(n, k)]
     else:
-        near = labels[np.argpartition(order_of_others(samples), k - 1, axis=1)[:, :k]]
+        near = labels[np.argpartition(shifted_distances(samples), k - 1, axis=1)[:, :k]]
     votes = np.stack([(near == c).sum(axis=1) for c in range(int(labels.max()) + 1)], axis=1)
     return np.asarray(votes.argmax(axis=1) == labels)
 
@@ -140,10 +140,10 @@ def select(
     if d < 2 or len(np.unique(labels)) < 2:
         return None
     step = -(-len(samples) // N_COUNTED)
-    found = telling(samples[::step], labels[::step])
-    if not (found > TELLING).any():
+    found = informativeness(samples[::step], labels[::step])
+    if not (found > INFORMATIVE).any():
         return None
-    chosen, own = np.flatnonzero(found > MAYBE), labels[tried]
+    chosen, own = np.flatnonzero(found > PERHAPS_INFORMATIVE), labels[tried]
     if len(chosen) == d:
         return None
 
@@ -154,13 +154,13 @@ def select(
         return int(one[1].sum())
 
     best = trial(chosen)[1]
-    if not is_more(agreeing(scaled(np.arange(d)), own), best):
+    if not is_clearly_more(agreeing(scaled(np.arange(d)), own), best):
         return None
     rest = np.setdiff1d(np.arange(d), chosen)
     # Add features that are informative only together with the chosen ones.
     while 0 < len(rest) <= N_TRIALS // len(chosen):
         more = max((trial(np.sort(np.r_[chosen, j])) for j in rest), key=right)
-        if not is_more(best, more[1]):
+        if not is_clearly_more(best, more[1]):
             break
         chosen, best = more
         rest = np.setdiff1d(rest, chosen)
@@ -169,7 +169,7 @@ def select(
     return kept
 
 
-def is_more(before: Kept, after: Kept, errors: float = BETTER) -> bool:
-    """Whether more of the same samples are right `after` than `before`, by `errors` standard errors."""
+def is_clearly_more(before: Kept, after: Kept, z: float = SELECTION_Z) -> bool:
+    """Whether more of the same samples are right `after` than `before`, by `z` standard errors."""
     gained, lost = int((after & ~before).sum()), int((before & ~after).sum())
-    return bool(gained - lost > errors * np.sqrt(gained + lost))
+    return bool(gained - lost > z * np.sqrt(gained + lost))

@@ -268,7 +268,7 @@ class ODAPartition(StreamPartition):
         return declared(cls) | found
 
     def _get_state(self) -> dict[str, Any]:
-        self._tell()
+        self._set_lazy_attributes()
         found = {"run": self._run.get_state(), "watch": self._watch.get_state()}
         if self._shapes is not None:
             found["shapes"] = self._shapes._asdict()

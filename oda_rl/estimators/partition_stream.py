@@ -31,9 +31,9 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
     _run: Run
     _counted: tuple[int, int]  # number of finished temperatures, and of clusters found from them
 
-    _told = (
+    _lazy_attributes = (
         *("codevectors_", "weights_", "spreads_", "n_codevectors_"),
-        *("cell_ids_", "codevector_labels_", *ClustersMixin._told),
+        *("cell_ids_", "codevector_labels_", *ClustersMixin._lazy_attributes),
     )
 
     # -- learning --------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
             self._choose_scale(data)
         self._run.observe(self._scaled(data.samples), data.weight)
         self._count()
-        self._tell_later()
+        self._clear_lazy_attributes()
 
     def _observe_one(self, run: Run, X: Array, y: Any) -> bool:
         return self._watched_few(X, NO_TARGET, observe_one, run, self._scaled(X)) > 0
@@ -70,7 +70,7 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
         found, unit = self._assign(data.samples, judge.codevectors)[1], self._run.path[0][0]
         return np.asarray(found / np.maximum(found + unit, 1e-300))
 
-    def _begin_anew(self, recent: Data) -> None:
+    def _restart(self, recent: Data) -> None:
         seen = self._run.n_seen
         self._begin(self._settings(begin=False), self.n_features_in_, self._run.rng)
         self._learn(recent)
@@ -87,15 +87,15 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
 
     # -- what has been learned -------------------------------------------------------------------
 
-    def _tell_later(self) -> None:
-        super()._tell_later()
+    def _clear_lazy_attributes(self) -> None:
+        super()._clear_lazy_attributes()
         self._forget_samples()
         self._shapes = self._asked = None
 
-    def _tell(self) -> None:
+    def _set_lazy_attributes(self) -> None:
         if "_run" in self.__dict__ and "codevectors_" not in self.__dict__:
             self._show_stream()
-        super()._tell()
+        super()._set_lazy_attributes()
 
     def _show_stream(self) -> None:
         """Publish what the run has learned from a stream."""

@@ -1,7 +1,7 @@
 """Progress messages of long fits, for the parameter `verbose` of the estimators.
 
-Learning code calls `tell` and `begin_stage` anywhere; the messages are printed if the estimator that is
-being fitted is `verbose`.
+Learning code calls `report` and `begin_stage` anywhere; the messages are printed if the estimator that
+is being fitted is `verbose`.
 """
 
 import time
@@ -23,7 +23,7 @@ class Progress:
         self.begun = self.last = time.perf_counter()
         self.has_compiled = False
 
-    def tell(self, text: str, always: bool = False) -> None:
+    def report(self, text: str, always: bool = False) -> None:
         """Print a line; with verbose=1 only if the last one is `PAUSE` seconds ago, or if `always`."""
         now = time.perf_counter()
         if always or self.verbose > 1 or now - self.last >= PAUSE:
@@ -40,36 +40,36 @@ class _Compiling(event.Listener):
     def on_start(self, event: object) -> None:
         if not self._progress.has_compiled:
             self._progress.has_compiled = True
-            self._progress.tell("compiling: the first use on this machine takes longer", always=True)
+            self._progress.report("compiling: the first use on this machine takes longer", always=True)
 
     def on_end(self, event: object) -> None:
         pass
 
 
-_NOW: ContextVar[Progress | None] = ContextVar("progress", default=None)
+_CURRENT: ContextVar[Progress | None] = ContextVar("progress", default=None)
 
 
 @contextmanager
-def telling(progress: Progress, verbose: int) -> Iterator[None]:
+def reporting(progress: Progress, verbose: int) -> Iterator[None]:
     """Print messages from inside via `progress`, by `verbose`: 0 none, 1 one per `PAUSE`, 2 all."""
     progress.verbose, progress.stage = verbose, ""
-    token = _NOW.set(progress)
+    token = _CURRENT.set(progress)
     try:
         with event.install_listener("numba:compile", _Compiling(progress)):
             yield
     finally:
-        _NOW.reset(token)
+        _CURRENT.reset(token)
 
 
-def tell(text: str) -> None:
+def report(text: str) -> None:
     """Report that a step is done."""
-    progress = _NOW.get()
+    progress = _CURRENT.get()
     if progress is not None:
-        progress.tell(text)
+        progress.report(text)
 
 
 def begin_stage(text: str) -> None:
     """Set the prefix of the following messages: the stage that the steps belong to."""
-    progress = _NOW.get()
+    progress = _CURRENT.get()
     if progress is not None:
         progress.stage = f"{text}: "

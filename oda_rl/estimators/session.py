@@ -13,17 +13,17 @@ from oda_rl.codebook.book import Codebook
 from oda_rl.codebook.identities import FIELD, Identities
 from oda_rl.codebook.schedule import PathPoint
 from oda_rl.estimators.hard_path import HardPath
-from oda_rl.estimators.progress import tell
+from oda_rl.estimators.progress import report
 from oda_rl.estimators.settings import Settings
 
 # Least number of samples between two checks, however few the cells. Many are needed to distinguish the
 # growth of a pair from a random walk; the covariance of a single cell is averaged over temperatures.
-MIN_LEVEL_SAMPLES = {"critical": 200, "perturb": 4000, "literal": 4000}
+MIN_CHECK_INTERVAL = {"critical": 200, "perturb": 4000, "literal": 4000}
 MIN_ORDER = 200
 # While a stream is annealed, REHEARSALS of the latest REHEARSED samples are presented again with each.
 REHEARSALS, REHEARSED = 9, 200
 # Samples that are rehearsed in one piece, to limit the memory for copies: a call may have millions.
-PIECE = 1000
+REHEARSED_AT_ONCE = 1000
 GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
 
 
@@ -42,7 +42,7 @@ class Run:
         self.seconds = 0.0
         self.n_seen = 0
         self.n_dropped = 0
-        self.min_samples = MIN_LEVEL_SAMPLES.get(settings.bifurcation, 1)
+        self.min_samples = MIN_CHECK_INTERVAL.get(settings.bifurcation, 1)
         self.payload: dict[str, tuple[int, str]] = {}  # fields of the cells in addition to variances
         self.identities: Identities | None = None
         self.only_effective = False
@@ -167,10 +167,11 @@ class Run:
     def _rehearse(self, samples: Array, weight: Array) -> tuple[Array, Array]:
         """Learn from the next samples, and with each of them again from some of the latest.
 
-        Returns the samples that are left after `PIECE` of them, or when the annealing is done.
+        Returns the samples left after `REHEARSED_AT_ONCE` of them, or when the annealing is done.
         """
         assert self.annealer is not None
-        n, before, first = min(len(samples), PIECE), len(self.buffer), self.n_seen - len(samples)
+        n, before = min(len(samples), REHEARSED_AT_ONCE), len(self.buffer)
+        first = self.n_seen - len(samples)
         known = np.concatenate([self.buffer, samples[:n]])
         mass = np.concatenate([self.buffer_weight, weight[:n]])
         place = before + np.arange(n)[:, None]
@@ -286,7 +287,7 @@ class Run:
         seconds = self.seconds + time.perf_counter() - self._clock
         assert self.annealer is not None
         seen = self.annealer.n_samples_seen
-        tell(f"T = {self.annealer.temperature:.3g}, K = {len(codevectors)}, {seen:,} samples")
+        report(f"T = {self.annealer.temperature:.3g}, K = {len(codevectors)}, {seen:,} samples")
         expected = float(self.annealer.phase[0])
         self._path.append((distortion, seconds, codevectors, expected, self.annealer.entropy))
 

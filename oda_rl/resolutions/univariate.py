@@ -8,9 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
 from oda_rl._effects import Effects, FeatureSums, filled_up
-from oda_rl._statistics import KNOTS, Ranks
+from oda_rl._statistics import KNOTS, Ranks, standardised
 from oda_rl._types import Array
-from oda_rl._statistics import standardised
 from oda_rl.resolutions.base import BaseMap
 
 # Largest number of samples that scores are fitted to; they have few coefficients.

@@ -103,6 +103,18 @@ def test_of_a_stream():
     assert adjusted_rand_score(labels, model.predict_clusters(samples)) > 0.95
 
 
+def test_cells_of_a_stream_that_merged_again_are_no_clusters():
+    """There are 6 cells three times before they stay."""
+    centers = np.random.default_rng(5)
+    centers = centers.normal(0.0, 5.0, (centers.integers(3, 8), 2))
+    samples, labels = make_blobs(1500, 2, centers=centers, cluster_std=0.6, random_state=5)
+    model = ODAPartition(14, cooling=0.8, n_warmup=20, forgetting=None, random_state=5)
+    model.partial_fit(samples)
+    counts = [point.n_codevectors for point in model.history_]
+    assert min(counts[counts.index(6) :]) < 6 == model.n_clusters_
+    assert adjusted_rand_score(labels, model.predict_clusters(samples)) > 0.99
+
+
 def test_cells_merge_to_clusters_of_any_shape():
     for make in (make_moons, make_circles):
         options = {"factor": 0.5} if make is make_circles else {}

@@ -242,7 +242,7 @@ def test_a_tree_that_comes_out_worse_is_not_taken(monkeypatch):
     model = clone(CLASSIFIERS[2]).partial_fit(X[:350], y[:350])
 
     def grow_root(self, layers, data):
-        self.plant(data)
+        self.create_root(data)
         self.task.conclude(self.tree.layers[0], None)
 
     monkeypatch.setattr(TreeSession, "fit", grow_root)

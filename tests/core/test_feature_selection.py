@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, make_hastie_10_2
 
 from oda_rl import MultiResolutionODA, ODAClassifier
-from oda_rl.estimators.feature_selection import TELLING, agreeing, parts_of, telling
+from oda_rl.estimators.feature_selection import INFORMATIVE, agreeing, informativeness, parts_of
 
 KINDS = {
     "thresholds": ([3], lambda X: np.digitize(X[:, 3], [-1.0, -0.2, 0.6]) % 2),
@@ -80,8 +80,8 @@ def test_few_ordinary_samples_are_rejected():
 
 def test_a_pair_tells_what_neither_does():
     X, y = problem("a pair")
-    found = telling(X, y)
-    assert set(np.flatnonzero(found > TELLING)) == {2, 7}
+    found = informativeness(X, y)
+    assert set(np.flatnonzero(found > INFORMATIVE)) == {2, 7}
     assert set(np.argsort(-found)[:2]) == {2, 7}
 
 

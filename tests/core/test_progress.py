@@ -1,12 +1,14 @@
 """What learning prints of itself."""
 
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
 from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
 from oda_rl._jit import kernel
-from oda_rl.estimators.progress import Progress, telling
+from oda_rl.estimators.progress import Progress, reporting
 
 X, Y = load_iris(return_X_y=True)
 ESTIMATORS = [
@@ -48,10 +50,22 @@ def test_a_stream_tells_of_its_steps_too(capsys):
     assert len(capsys.readouterr().out.splitlines()) == len(model.history_)
 
 
+def test_a_fit_after_a_verbose_stream_reports_its_own_seconds(capsys):
+    model = ODAPartition(4, random_state=0, verbose=2).partial_fit(X)
+    assert not hasattr(pickle.loads(pickle.dumps(model)), "_progress")
+    model._progress.begun -= 1000.0
+    model.fit(X)
+    assert float(capsys.readouterr().out.split(", ")[-1].removesuffix(" s\n")) < 1000.0
+    model.partial_fit(X)
+    capsys.readouterr()
+    model.set_params(verbose=0).fit(X)
+    assert capsys.readouterr().out == ""
+
+
 def test_a_word_while_compiling(capsys):
     scope = {}
     exec("def double(x):\n    return 2.0 * x", scope)  # without a file it is compiled every time
-    with telling(Progress("name"), 1):
+    with reporting(Progress("name"), 1):
         assert kernel(scope["double"])(3.0) == 6.0
     assert capsys.readouterr().out.startswith("[name] compiling: the first use")
     exec("def half(x):\n    return 0.5 * x", scope)

@@ -37,7 +37,7 @@ class CodebookClassifier(ClassifierMixin, Estimator):
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
         if getattr(state.get("_session"), "live", None) is not None:
-            for name in self._told:  # recomputed from the session when accessed
+            for name in self._lazy_attributes:  # recomputed from the session when accessed
                 state.pop(name, None)
         return state
 
@@ -95,7 +95,7 @@ class CodebookClassifier(ClassifierMixin, Estimator):
         settings = self._settings(begin=first)
         data = check_data(self, self._divergence, X, y, sample_weight, reset=first)
         known, announced = None if first else self.classes_, announced_classes(classes)
-        with self._telling():
+        with self._reporting():
             for rows in self._pieces(data.targets, known, announced):
                 own = data.take(rows), self.class_weight, announced
                 self.classes_, numbered, new = number_next_classes(known, *own)

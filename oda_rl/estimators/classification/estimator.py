@@ -24,12 +24,11 @@ from oda_rl.estimators.classification.judging import (
 from oda_rl.estimators.classification.mixing import PATIENCE, begin_mixing
 from oda_rl.estimators.classification.one_sample import learn_few
 from oda_rl.estimators.classification.session import ClassSession
-from oda_rl.estimators.copies import without_copies
 from oda_rl.estimators.drift import Forgetful, Watch
 from oda_rl.estimators.feature_scaling import SCALES
 from oda_rl.estimators.parameters import AUTO, COUNT, choice, declared
 from oda_rl.estimators.session_schema import class_session_schema
-from oda_rl.estimators.targets import Data
+from oda_rl.estimators.targets import Data, without_copies
 
 CONSTRAINTS = {
     "max_codevectors": [COUNT, AUTO],
@@ -206,7 +205,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     verbose: int = 0
 
     _own_constraints = CONSTRAINTS
-    _told = (
+    _lazy_attributes = (
         *("_book", "_scaling", "codevectors_", "codevector_labels_", "weights_", "n_codevectors_"),
         *("relevances_", "local_weights_", "n_local_cells_"),
     )
@@ -237,14 +236,14 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         self._session.resume(settings)
         self._session.insert_classes(new)
         if new:
-            self._tell_later()  # published attributes lack the new classes
+            self._clear_lazy_attributes()  # published attributes lack the new classes
         self._watch.insert_classes(new)
         self._watched(data)
 
     def _learn(self, data: Data) -> None:
         self._session.observe(data)
         self._count()
-        self._tell_later()
+        self._clear_lazy_attributes()
 
     def _learn_few(self, X: ArrayLike, y: ArrayLike) -> int:
         return learn_few(self, X, y)
@@ -256,10 +255,10 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         """Whether samples are classified wrongly (0 or 1); those of unknown classes are left out."""
         return judge_piece(self._session, judge, data, self.rule)
 
-    def _forgets_itself(self) -> bool:
+    def _adapts_by_itself(self) -> bool:
         return self._session.following.is_quick
 
-    def _begin_anew(self, recent: Data) -> None:
+    def _restart(self, recent: Data) -> None:
         old = self._session
         self._session = session = ClassSession(old.settings, old.n_features, old.rng)
         if self.rule == "bayes":
@@ -269,7 +268,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         limit_memory(session, old.following.memory)  # slow changes continue
         session.n_seen = old.n_seen
         self._count()
-        self._tell_later()
+        self._clear_lazy_attributes()
 
     # -- what has been learned -------------------------------------------------------------------
 
@@ -329,9 +328,9 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     def _publish(self, session: ClassSession) -> None:
         self._session = session
         self._count()
-        self._tell()
+        self._set_lazy_attributes()
 
-    def _tell(self) -> None:
+    def _set_lazy_attributes(self) -> None:
         session = self._session
         self._set_book(session.book(), session.scaling)
         self.relevances_ = session.relevances()

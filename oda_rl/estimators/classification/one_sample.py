@@ -94,7 +94,7 @@ def learn_few(estimator: "ODAClassifier", X: Any, y: Any) -> int:
         estimator._count()
     book = told.get("_book")  # which changes in place
     if "codevectors_" in told or (book is not None and book is not session.fixed):
-        estimator._tell_later()
+        estimator._clear_lazy_attributes()
     return done
 
 

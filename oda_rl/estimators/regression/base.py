@@ -76,7 +76,7 @@ class CodebookRegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
 
     def _publish(self) -> None:
         self._count()
-        self._tell()
+        self._set_lazy_attributes()
 
     def _count(self) -> None:
         run = self._run
@@ -84,7 +84,7 @@ class CodebookRegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
         self.temperature_ = np.inf if run.annealer is None else run.annealer.temperature
         self.converged_ = run.annealer is not None and run.annealer.done
 
-    def _tell(self) -> None:
+    def _set_lazy_attributes(self) -> None:
         run = self._run
         self.codevectors_, self.weights_, values, slopes = run.published()
         self.values_ = values[:, 0] if self._flat else values

@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from oda_rl import storage
 from oda_rl._schema import Schema, Sizes
-from oda_rl.estimators.copies import without_copies
 from oda_rl.estimators.drift import Forgetful, Watch, watch_schema
 from oda_rl.estimators.one_sample import observe_one
 from oda_rl.estimators.parameters import choice, declared, may_be_flat, restored
@@ -20,7 +19,7 @@ from oda_rl.estimators.regression.session import RegressionRun
 from oda_rl.estimators.regression.settings import ModelSettings
 from oda_rl.estimators.session_schema import regression_schema
 from oda_rl.estimators.settings import Settings
-from oda_rl.estimators.targets import Data, check_data
+from oda_rl.estimators.targets import Data, check_data, without_copies
 
 Array = NDArray[np.float64]
 # Stored in place of a user-defined local model.
@@ -201,7 +200,7 @@ class ODARegressor(Forgetful, CodebookRegressor):
     verbose: int = 0
 
     _own_constraints: ClassVar = {"local_model": [choice(*KNOWN), LocalModel]}
-    _told = (
+    _lazy_attributes = (
         *("codevectors_", "weights_", "values_", "coef_", "relevance_", "softness_"),
         "n_codevectors_",
     )
@@ -255,7 +254,7 @@ class ODARegressor(Forgetful, CodebookRegressor):
     def _learn(self, data: Data) -> None:
         self._run.observe(np.hstack([data.samples, data.targets]), data.weight)
         self._count()
-        self._tell_later()
+        self._clear_lazy_attributes()
 
     def _judge(self) -> Predictor | None:
         return None if self._run.annealer is None else self._run.predictor.frozen()
@@ -267,7 +266,7 @@ class ODARegressor(Forgetful, CodebookRegressor):
         squared = (error**2).mean(axis=1)
         return np.asarray(squared / (1.0 + squared))
 
-    def _begin_anew(self, recent: Data) -> None:
+    def _restart(self, recent: Data) -> None:
         old = self._run
         sizes = old.n_features, old.n_outputs
         run = RegressionRun(old.settings, old.models, *sizes, old.rng)
@@ -275,7 +274,7 @@ class ODARegressor(Forgetful, CodebookRegressor):
         run.n_seen = old.n_seen
         self._run = run
         self._count()
-        self._tell_later()
+        self._clear_lazy_attributes()
 
     # -- storing ---------------------------------------------------------------------------------
 

@@ -297,32 +297,6 @@ class TreeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
             raise ValueError(f"y must have {known} outputs as before, got {targets.shape[1]}.")
         return data._replace(targets=targets)
 
-    @property
-    def _n_classes(self) -> int:
-        return len(self.classes_) if hasattr(self, "classes_") else 1
-
-    def _begin(self, settings: TreeSettings, waiting: Data) -> bool:
-        """Plant the root at the mean of the first samples; return whether the warm-up is complete."""
-        n = settings.annealing.n_warmup
-        warm = len(waiting.weight) >= n
-        first = self._in_units(settings, waiting.take(slice(0, n)), reset=True)
-        rng = self._rng if warm else np.random.default_rng(0)
-        own = settings, self.resolutions, first, self._n_classes, rng
-        self._session = TreeSession.over(*own, tried=warm)
-        if warm:
-            self._session.plant(first)  # the caller then lets the session learn from the samples
-        else:
-            self._session.fit([], first)
-        self._session.tree.features.forget()
-        return warm
-
-    def _in_units(self, settings: TreeSettings, data: Data, reset: bool) -> Data:
-        """Data in the units of the tree: outputs are standardised."""
-        if reset:
-            outputs = settings.kind == "regressor"
-            self._units = OutputUnits.of(data, self._flat) if outputs else None
-        return data if self._units is None else self._units(data)
-
     def _values(self) -> tuple[Any, ...]:
         template = self._template
         return super()._values() + (template._values() if isinstance(template, Estimator) else ())

@@ -12,7 +12,8 @@ from oda_rl.codebook.events import BookArrays
 from oda_rl.codebook.growth import begin, to_means
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data, make_place
-from oda_rl.estimators.tree.growth import MIN_LEVEL_SAMPLES, Region
+from oda_rl.estimators.tree.cells import Region
+from oda_rl.estimators.tree.growth import MIN_REGION_CHECK_INTERVAL
 from oda_rl.estimators.tree.settings import Layer
 
 # Number of samples that a candidate keeps for each codevector allowed, and least number in all.
@@ -95,7 +96,7 @@ class Candidate:
             t_max = max(t_max, t_min)
         k = max(int(self.layer.max_codevectors or 1), len(book))
         own = settings._replace(max_codevectors=k, t_max=t_max, t_min=t_min, finish=False)
-        return own.annealer(book, critical, MIN_LEVEL_SAMPLES, rng)
+        return own.annealer(book, critical, MIN_REGION_CHECK_INTERVAL, rng)
 
     def learn(self, data: Data) -> None:
         """Make one step of Algorithm 1 or 4 for every sample to anneal."""

@@ -1,6 +1,6 @@
-"""The cells of one layer of a tree, as arrays with an entry for each cell."""
+"""The cells of one layer of a tree, as arrays with an entry for each cell, and how they get children."""
 
-from copy import copy
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,9 +8,14 @@ from numpy.typing import NDArray
 
 from oda_rl._types import Array, Labels
 from oda_rl.codebook.divergences import SMALLEST_SQUARE, Divergence
+from oda_rl.codebook.events import BookArrays
 from oda_rl.estimators.tree import kernels
 from oda_rl.estimators.tree.settings import Layer
 
+# Largest relative difference between means of equal samples, due to rounding.
+SAME = 1e-9
+# Least width of a mixture, for equal samples, which would have none.
+LEAST_WIDTH = 1e-200
 # The arrays of `Cells` with one row per cell.
 NAMES = (
     *("parent", "first", "count", "label", "own", "closed"),
@@ -77,32 +82,27 @@ class Cells:
         """The mean error of all samples in the cells."""
         return float(self.loss.sum() / max(self.mass.sum(), 1e-300))
 
-    def append(self, location: Array, parent: Labels, **fields: NDArray[Any]) -> slice:
-        """Add cells with the values in `fields`, and zeros elsewhere; return their numbers."""
+    @property
+    def fields(self) -> dict[str, NDArray[Any]]:
+        """The arrays with one row per cell, by name."""
+        return {name: getattr(self, name) for name in NAMES}
+
+    def append(self, location: Array, **fields: NDArray[Any]) -> None:
+        """Add cells with the values in `fields`, and zeros elsewhere."""
         before, k = len(self), location.shape[1]
-        fields["parent"] = parent
         whole = location if before == 0 else np.concatenate([self.location, location], axis=1)
         self.location = np.ascontiguousarray(whole)
-        for name in NAMES:
-            array = getattr(self, name)
+        for name, array in self.fields.items():
             own = fields.get(name)
             added = np.zeros((k, *array.shape[1:]), array.dtype) if own is None else own
             setattr(self, name, added if before == 0 else np.concatenate([array, added]))
-        return slice(before, before + k)
 
     def take(self, chosen: NDArray[np.bool_]) -> "Cells":
         """Copy some of the cells."""
         part = Cells(len(self.location), self.total.shape[1], self.tally.shape[1], self.model.shape[1])
-        rows = {name: getattr(self, name)[chosen] for name in NAMES}
-        part.append(self.location[:, chosen], rows.pop("parent"), **rows)
+        rows = {name: array[chosen] for name, array in self.fields.items()}
+        part.append(self.location[:, chosen], **rows)
         return part
-
-    def copied(self) -> "Cells":
-        """Copy all cells."""
-        other = copy(self)
-        for name, array in vars(self).items():
-            setattr(other, name, array.copy())
-        return other
 
     def add(self, at: Labels, samples: Array, weight: Array) -> None:
         """Add samples to their cells `at`; -1 stands for none."""
@@ -112,6 +112,42 @@ class Cells:
     def is_leaf(self) -> NDArray[np.bool_]:
         """Whether each cell has no children."""
         return self.count == 0
+
+
+def rounding(location: Array) -> float:
+    """Largest difference, due to rounding, between codevectors (n_features, n) of equal samples."""
+    return SAME * float(np.abs(location).max())
+
+
+class Region(NamedTuple):
+    """The codevectors that were found for the samples of one cell.
+
+    `location` is (n_features, K); `own` (K,) are the classes and `share` (K,) the probabilities; `width`
+    is that of their mixture. `temperature` is the last one, and `n_seen` the number of presentations.
+    """
+
+    location: Array
+    own: Labels
+    share: Array
+    width: float
+    temperature: float
+    n_seen: int
+
+    @classmethod
+    def of(cls, cells: BookArrays, k: int, within: float, n_inputs: int, n: int, *end: Any) -> "Region":
+        """Make a region of the first `k` cells, learned from `n` samples.
+
+        `within` is the sum of the divergences from the nearest codevectors. The width of the mixture is
+        twice `within` per degree of freedom and input, but at least what rounding errors cause for equal
+        samples. `end` holds `temperature` and `n_seen`.
+        """
+        mass = cells.weight[:k]
+        total = mass.sum()
+        free = max(n - k, 0.25 * n) / n
+        location = cells.location[:n_inputs, :k]
+        least = max(rounding(location) ** 2, LEAST_WIDTH)
+        width = max(2.0 * within / (total * free * n_inputs), least)
+        return cls(location, cells.label[:k], mass / total, width, *end)
 
 
 class Children(NamedTuple):
@@ -150,6 +186,74 @@ class Children(NamedTuple):
         return out
 
 
+def children_of(
+    empty: Cells,
+    divergence: Divergence,
+    n_parents: int,
+    chosen: Labels,
+    regions: Sequence[Region],
+    at: Labels,
+    scaled: Array,
+) -> tuple[Children, Labels, Array]:
+    """Make the children of cells from the codevectors of their regions that are nearest to a sample.
+
+    Of equal codevectors of several classes, which result from equal samples, all are kept: their shares
+    show which class is likelier. Of the `n_parents` cells of a layer, the `chosen` have `regions`; the
+    children are put into the `empty` layer. Returns the children, the child of each sample, and the
+    divergence from it.
+    """
+    n = n_parents
+    counts = np.array([region.location.shape[1] for region in regions])
+    location = np.ascontiguousarray(np.concatenate([region.location for region in regions], axis=1))
+    own = np.concatenate([region.own for region in regions])
+    share = np.concatenate([region.share for region in regions])
+    parent = np.repeat(chosen, counts)
+    count = np.bincount(parent, minlength=n)
+    child, closest = at.copy(), np.zeros(len(at))
+    first = np.cumsum(count) - count
+    kernels.nearest_child(divergence.kind, scaled, location, first, count, child, closest)
+    used = np.zeros(len(parent) + 1, dtype=np.bool_)  # the last entry is for -1, samples without child
+    used[child] = True
+    used = used[:-1]
+    if not used.all():
+        used |= _coincide_with_used(used, location, parent, own)
+    if not used.all():
+        child = np.where(child >= 0, (np.cumsum(used) - 1)[child], -1)
+        location, parent, own, share = location[:, used], parent[used], own[used], share[used]
+        count = np.bincount(parent, minlength=n)
+        first = np.cumsum(count) - count
+        share = share / np.maximum(np.bincount(parent, share, n), 1e-300)[parent]
+    empty.append(location, parent=parent, own=own, share=share)
+    width, temperature = np.zeros(n), np.zeros(n)
+    width[chosen] = [region.width for region in regions]
+    temperature[chosen] = [region.temperature for region in regions]
+    return Children(empty, first, count, width, temperature), child, closest
+
+
+def _coincide_with_used(
+    used: NDArray[np.bool_], location: Array, parent: Labels, own: Labels
+) -> NDArray[np.bool_]:
+    """Which unused codevectors (n_features, n) coincide with a used one of another class."""
+    found, same = np.zeros_like(used), rounding(location)
+    for i in np.flatnonzero(~used):
+        others = used & (parent == parent[i]) & (own != own[i])
+        apart = np.abs(location[:, others] - location[:, i : i + 1])
+        found[i] = (apart <= same).all(axis=0).any()
+    return found
+
+
+def split_tally(tally: Array, n_basis: int, n_outputs: int) -> tuple[Array, Array, Array]:
+    """The sums in the tallies (..., n_tally) of a regressor, as `kernels.add_products` arranges them.
+
+    With q basis functions and m outputs, these are the products of the basis with itself (..., q, q) and
+    with the outputs (..., q, m), and the squared outputs (..., m).
+    """
+    q, m, shape = n_basis, n_outputs, tally.shape[:-1]
+    end = q * q + q * m
+    products = tally[..., : q * q].reshape(*shape, q, q)
+    return products, tally[..., q * q : end].reshape(*shape, q, m), tally[..., end : end + m]
+
+
 def squared_errors(cells: Cells, n_outputs: int) -> Array:
     """Expected mean squared errors (n_cells, n_outputs) on new samples, from tallies and local models.
 
@@ -158,10 +262,9 @@ def squared_errors(cells: Cells, n_outputs: int) -> Array:
     """
     m, n = n_outputs, np.maximum(cells.mass, 1e-300)[:, None]
     q = cells.model.shape[1] // m
-    products = cells.tally[:, : q * q].reshape(-1, q, q)
-    moments = cells.tally[:, q * q : q * q + q * m].reshape(-1, q, m)
+    products, moments, squares = split_tally(cells.tally, q, m)
     theta = cells.model.reshape(-1, q, m)
-    left = cells.tally[:, q * q + q * m : q * q + q * m + m] - 2.0 * (theta * moments).sum(axis=1)
+    left = squares - 2.0 * (theta * moments).sum(axis=1)
     left += (theta * (products @ theta)).sum(axis=1)
     return np.asarray(
         np.maximum(left, 0.0) / np.maximum(n - q, 0.25 * n) * (1.0 + np.minimum(q / n, 1.0))

@@ -14,8 +14,8 @@ from oda_rl.estimators.classes import (
     number_known_classes,
     number_next_classes,
 )
-from oda_rl.estimators.copies import without_copies
-from oda_rl.estimators.drift import AGAIN, Watch
+from oda_rl.estimators.drift import RELEARN_AT, Watch
+from oda_rl.estimators.targets import without_copies
 from oda_rl.estimators.tree.session import Refinement
 from oda_rl.estimators.tree.settings import Layer
 from oda_rl.estimators.tree.stream import StreamTree
@@ -174,7 +174,7 @@ class MultiResolutionODA(StreamTree):
         data = self._in_units(settings, data, reset=True)
         self._waiting = None
         self._watch = Watch()
-        self._watch.begun = -max(AGAIN)  # so that the tree is not regrown at the counts in AGAIN
+        self._watch.begun = -max(RELEARN_AT)  # so that the tree is not regrown at these counts
         self._grow_from(settings, data)
         self.n_samples_seen_ = n
         if settings.kind == "clusterer":
@@ -230,7 +230,7 @@ class MultiResolutionODA(StreamTree):
             self._watch.insert_classes(new)
         self.n_samples_seen_ += len(data.weight)
         self.__dict__.pop("labels_", None)
-        with self._telling():
+        with self._reporting():
             self._watched(data)
         return self
 

@@ -12,11 +12,10 @@ from oda_rl._types import Array, Labels
 from oda_rl.codebook.events import BookArrays
 from oda_rl.codebook.growth import GrowthRule, grow
 from oda_rl.codebook.schedule import LAST_TEMPERATURE
-from oda_rl.estimators.progress import tell
+from oda_rl.estimators.progress import report
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data
-from oda_rl.estimators.tree.cells import Cell, Cells, worth_splitting
-from oda_rl.estimators.tree.children import children_of, rounding
+from oda_rl.estimators.tree.cells import Cell, Cells, Region, children_of, worth_splitting
 from oda_rl.estimators.tree.features import Features
 from oda_rl.estimators.tree.pruning import cuts, find_price
 from oda_rl.estimators.tree.settings import Layer, TreeSettings
@@ -27,10 +26,8 @@ from oda_rl.estimators.tree.tree import Tree
 PASSES = 2
 # Least number of samples per codevector of a region, and least number of samples between two checks.
 SAMPLES_PER_CODEVECTOR = 3
-MIN_LEVEL_SAMPLES = 30
+MIN_REGION_CHECK_INTERVAL = 30
 UNLIMITED = 2**62
-# Least width of a mixture, for equal samples, which would have none.
-LEAST_WIDTH = 1e-200
 
 
 class GrowthPoint(NamedTuple):
@@ -51,37 +48,6 @@ class GrowthPoint(NamedTuple):
     loss: float
     n_leaves: int
     seconds: float
-
-
-class Region(NamedTuple):
-    """The codevectors that were found for the samples of one cell.
-
-    `location` is (n_features, K); `own` (K,) are the classes and `share` (K,) the probabilities; `width`
-    is that of their mixture. `temperature` is the last one, and `n_seen` the number of presentations.
-    """
-
-    location: Array
-    own: Labels
-    share: Array
-    width: float
-    temperature: float
-    n_seen: int
-
-    @classmethod
-    def of(cls, cells: BookArrays, k: int, within: float, n_inputs: int, n: int, *end: Any) -> "Region":
-        """Make a region of the first `k` cells, learned from `n` samples.
-
-        `within` is the sum of the divergences from the nearest codevectors. The width of the mixture is
-        twice `within` per degree of freedom and input, but at least what rounding errors cause for equal
-        samples. `end` holds `temperature` and `n_seen`.
-        """
-        mass = cells.weight[:k]
-        total = mass.sum()
-        free = max(n - k, 0.25 * n) / n
-        location = cells.location[:n_inputs, :k]
-        least = max(rounding(location) ** 2, LEAST_WIDTH)
-        width = max(2.0 * within / (total * free * n_inputs), least)
-        return cls(location, cells.label[:k], mass / total, width, *end)
 
 
 def anneal_region(settings: Settings, rule: GrowthRule, data: Data, order: Labels) -> Region:
@@ -109,7 +75,7 @@ def rule_for(settings: Settings, layer: Layer, n_inputs: int, by_labels: bool) -
         max_codevectors=int(layer.max_codevectors or 1),
         max_samples=UNLIMITED if layer.max_samples is None else int(layer.max_samples),
         samples_per_cell=int(settings.samples_per_cell),
-        min_samples=MIN_LEVEL_SAMPLES,
+        min_samples=MIN_REGION_CHECK_INTERVAL,
         tol_converge=float(settings.tol_converge),
         tol_merge=float(settings.tol_merge),
         min_weight=float(settings.min_weight),
@@ -121,7 +87,7 @@ def rule_for(settings: Settings, layer: Layer, n_inputs: int, by_labels: bool) -
 
 
 class Growth:
-    """A growing tree for targets with `n_classes` or `n_outputs`.
+    """A growing tree for targets with `sizes`: numbers of classes and of outputs.
 
     `rng` seeds the sample orders of all regions, so that the result does not depend on how many regions
     grow at a time.
@@ -131,24 +97,23 @@ class Growth:
         self,
         settings: TreeSettings,
         features: Features,
-        n_classes: int,
-        n_outputs: int,
+        sizes: tuple[int, int],
         rng: np.random.Generator,
     ) -> None:
-        self.settings, self._sizes = settings, (n_classes, n_outputs)
+        self.settings, self._sizes = settings, sizes
         n_features = [features.n_features(i) for i in range(len(features))]
-        self.task = task_for(settings, n_features, n_classes, n_outputs)
-        sizes = [self.task.n_model(n) for n in n_features]
-        self.tree = Tree(features, settings.annealing.divergence, self.task.n_tally, sizes)
+        self.task = task_for(settings, n_features, *sizes)
+        n_model = [self.task.n_model(n) for n in n_features]
+        self.tree = Tree(features, settings.annealing.divergence, self.task.n_tally, n_model)
         self.entropy = int(rng.integers(2**62))
         self.n_leaves, self.n_seen = 0, 0
         self.history: list[GrowthPoint] = []
         self._start = time.perf_counter()
 
-    def plant(self, data: Data) -> None:
+    def create_root(self, data: Data) -> None:
         """Create the root at the mean of the samples, without adding these to it."""
         mean = data.weight @ self.tree.features(0, data.samples) / data.weight.sum()
-        self.tree.layers[0].append(mean[:, None], np.zeros(1, dtype=np.int64))
+        self.tree.layers[0].append(mean[:, None])
         self.n_leaves = 1
 
     def add_to_root(self, data: Data, scaled: Array) -> Labels:
@@ -163,14 +128,14 @@ class Growth:
         self.task.add(cells, at, scaled, data, closest)
         cells.add(at, data.samples, data.weight)
 
-    def another(self, features: Features, rng: np.random.Generator) -> "Growth":
+    def without_cells(self, features: Features, rng: np.random.Generator) -> "Growth":
         """A tree without cells, with the same settings and targets as this one, in `features`."""
-        return Growth(self.settings, features, *self._sizes, rng)
+        return Growth(self.settings, features, self._sizes, rng)
 
     def fit(self, layers: Sequence[Layer], data: Data) -> None:
         """Grow the root and the layers below it from samples; then prune splits that do not pay."""
         self.grow(layers, data)
-        if not (layers and self.looks_ahead):
+        if not (layers and self.prunes_after_growth):
             return
         n_parts, price = self.settings.validation, 0.0
         if n_parts is not None and len(data.weight) >= self.task.least_part * n_parts:
@@ -186,9 +151,9 @@ class Growth:
             self.history[i] = point._replace(n_leaves=self.n_leaves)
 
     @property
-    def looks_ahead(self) -> bool:
+    def prunes_after_growth(self) -> bool:
         """Whether splits that do not help are kept until the splits below them are known."""
-        return self.task.looks_ahead and self.settings.max_leaves is None
+        return self.task.prunes_after_growth and self.settings.max_leaves is None
 
     def _is_below(self, path: tuple[int, ...], cut: Sequence[NDArray[np.bool_]]) -> bool:
         """Whether the cell with this `path` is cut, or is below a cell that is."""
@@ -201,14 +166,14 @@ class Growth:
     def grow(self, layers: Sequence[Layer], data: Data) -> None:
         """Grow the root and the layers below it from samples, as far as the limits allow."""
         everything, scaled = data.samples, self.tree.features(0, data.samples)
-        self.plant(data)
+        self.create_root(data)
         at, rows = self.add_to_root(data, scaled), np.arange(len(everything))
         self.task.conclude(self.tree.layers[0], None)
         for depth, layer in enumerate(layers):
             if depth > 0 and not self.tree.features.same(depth, depth - 1):
                 scaled = self.tree.features(depth, everything)[rows]
-            at = self.grow_layer(depth, layer, at, scaled, data, look_ahead=self.looks_ahead)
-            tell(f"layer {depth + 1}, {self.n_leaves} leaves, {self.n_seen:,} samples")
+            at = self.grow_layer(depth, layer, at, scaled, data, keep_unhelpful=self.prunes_after_growth)
+            report(f"layer {depth + 1}, {self.n_leaves} leaves, {self.n_seen:,} samples")
             inside = np.flatnonzero(at >= 0)
             if len(inside) == 0 or depth + 1 == len(layers):
                 return
@@ -225,7 +190,7 @@ class Growth:
         data: Data,
         chosen: Labels | None = None,
         samples_per_codevector: int = SAMPLES_PER_CODEVECTOR,
-        look_ahead: bool = False,
+        keep_unhelpful: bool = False,
     ) -> Labels:
         """Split the cells of a layer that are worth it, or those `chosen`.
 
@@ -249,7 +214,7 @@ class Growth:
             regions.append((self.settings.annealing, rule._replace(max_codevectors=k), own, order))
         threads = Parallel(n_jobs=self.settings.n_jobs, prefer="threads")
         found = threads(delayed(anneal_region)(*region) for region in regions)
-        return self.split(depth, chosen, found, layer, at, scaled, data, look_ahead)
+        return self.split(depth, chosen, found, layer, at, scaled, data, keep_unhelpful)
 
     def split(
         self,
@@ -260,18 +225,20 @@ class Growth:
         at: Labels,
         scaled: Array,
         data: Data,
-        look_ahead: bool = False,
+        keep_unhelpful: bool = False,
     ) -> Labels:
         """Give cells of a layer their children, unless these are all of one class or do not help.
 
-        With `look_ahead` such children are accepted, too, since those below them may be better.
+        With `keep_unhelpful` such children are accepted, too, since those below them may be better.
 
         `chosen` (n_chosen,) are the numbers of leaves in ascending order, and `regions` the codevectors
         of their children; the other arguments and the result are as for `grow_layer`.
         """
         tree, task, cells = self.tree, self.task, self.tree.layers[depth]
         self.n_seen += sum(region.n_seen for region in regions)
-        children, child, closest = children_of(tree, depth, chosen, regions, at, scaled)
+        below = tree.new_cells(depth + 1)
+        found = children_of(below, tree.divergence, len(cells), chosen, regions, at, scaled)
+        children, child, closest = found
         self.add(children.cells, child, scaled, data, closest)
         prior = task.prior(children.cells, len(cells))
         task.conclude(children.cells, prior)
@@ -280,14 +247,15 @@ class Growth:
         losses = np.bincount(children.cells.parent, children.cells.loss, len(cells))
         after = losses.astype(float)[chosen]
         good = children.n_children[chosen] > 1
-        if not look_ahead:
-            good &= ~task.all_one(children, chosen)
+        if not keep_unhelpful:
+            good &= ~task.of_one_class(children, chosen)
             good &= after <= before * (1.0 - float(layer.min_improvement or 0.0))
         cells.closed[chosen[~good]] = True
         good &= self._within_limit(before, children.n_children[chosen] - 1, good)
-        moved = tree.adopt(depth, children, chosen[good])
+        moved = tree.append_children(depth, children, chosen[good])
         for i in np.flatnonzero(good).tolist():
-            self._remember(Cell(depth, int(chosen[i])), regions[i], float(before[i]), float(after[i]))
+            cell = Cell(depth, int(chosen[i]))
+            self._record_split(cell, regions[i], float(before[i]), float(after[i]))
         return np.where(child >= 0, moved[child], -1)
 
     def _within_limit(self, before: Array, added: Labels, good: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -301,7 +269,7 @@ class Growth:
                 left -= int(added[i])
         return chosen
 
-    def _remember(self, cell: Cell, region: Region, before: float, after: float) -> None:
+    def _record_split(self, cell: Cell, region: Region, before: float, after: float) -> None:
         cells, seconds = self.tree.layers[cell.layer], time.perf_counter() - self._start
         k, n = int(cells.count[cell.number]), int(cells.support[cell.number])
         self.n_leaves += k - 1

@@ -23,7 +23,7 @@ PRICES = np.concatenate([[0.0], 2.0 ** np.arange(-14.0, -2.0)])
 # A price above 0 is chosen only if it lowers the loss by this many standard errors: a leaf without
 # effect in trees of a part of the samples may matter in the tree of all. For classes, more smoothing
 # than the least must help as clearly.
-SURE = 1.0
+PRICE_Z = 1.0
 
 
 def cuts(tree: Tree, layers: Sequence[Layer], price: float) -> Cuts:
@@ -90,7 +90,7 @@ def _leave_out(
     for i in range(n_parts):
         rest, left_out = np.flatnonzero(part != i), np.flatnonzero(part == i)
         features, samples = growth.tree.features.of_rows(rest)
-        grown = growth.another(features, rng)
+        grown = growth.without_cells(features, rng)
         grown.grow(layers, data.take(rest)._replace(samples=samples))
         grown.tree.features, samples = growth.tree.features.of_rows(left_out)
         yield grown, data.take(left_out)._replace(samples=samples)
@@ -98,7 +98,7 @@ def _leave_out(
 
 def _cheapest(own: Array, spread: Array, single: float) -> int:
     """The index of the best price, from losses (n_prices,) and squared differences from the first."""
-    worth = own[0] - own > SURE * np.sqrt(spread) + single
+    worth = own[0] - own > PRICE_Z * np.sqrt(spread) + single
     if not worth.any():
         return 0
     own = np.where(worth, own, np.inf)
@@ -110,7 +110,7 @@ def least_as_good(scores: Array) -> int:
     """The first row of losses (n, n_samples) that is not clearly worse than the best row."""
     more = scores - scores[scores.sum(axis=1).argmin()]
     n = scores.shape[1]
-    return int(np.flatnonzero(more.sum(axis=1) <= SURE * np.sqrt(n) * more.std(axis=1))[0])
+    return int(np.flatnonzero(more.sum(axis=1) <= PRICE_Z * np.sqrt(n) * more.std(axis=1))[0])
 
 
 def _brier(log_joint: Array, data: Data) -> Array:
@@ -139,7 +139,7 @@ def _losses(
         grown.task.smoothing = smoothing
         steps = [
             (rows, at, loss_of(predicted, data.take(rows)))
-            for rows, at, predicted in grown.task.along(grown.tree, data.samples)
+            for rows, at, predicted in grown.task.predict_by_layer(grown.tree, data.samples)
         ]
         n = len(data.weight)
         losses = np.zeros((len(prices), n))

@@ -6,17 +6,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oda_rl._schema import Rules, Schema, Sized, Sizes, expect
-from oda_rl._types import Array, Labels
-from oda_rl.estimators.regression.pilot import LEAST_RELEVANCE, relevance_of
+from oda_rl._types import Labels
 from oda_rl.estimators.targets import Data, data_schema
 from oda_rl.estimators.tree.candidates import CANDIDATE, Candidate
 from oda_rl.estimators.tree.cells import CELLS, Cell
-from oda_rl.estimators.tree.features import FEATURES, Features, maps_of
+from oda_rl.estimators.tree.features import FEATURES
 from oda_rl.estimators.tree.growth import Growth, GrowthPoint
 from oda_rl.estimators.tree.settings import Layer, TreeSettings
 from oda_rl.estimators.tree.tasks import Classes, Outputs, Prior, task_for
 from oda_rl.estimators.tree.tree import are_a_tree
-from oda_rl.estimators.tree.trials import FEW, KINDS_COUNT, Trial, are_kinds, is_better, trials_for
 
 
 class Refinement(NamedTuple):
@@ -80,87 +78,10 @@ def _are_in_order(bounds: Any, sizes: Sizes) -> None:
 class TreeSession(Growth):
     """A `Growth` that also learns from a stream, with a candidate split in every leaf that may grow."""
 
-    def __init__(
-        self,
-        settings: TreeSettings,
-        features: Features,
-        n_classes: int,
-        n_outputs: int,
-        rng: np.random.Generator,
-    ) -> None:
-        super().__init__(settings, features, n_classes, n_outputs, rng)
+    def __init__(self, *own: Any) -> None:
+        super().__init__(*own)
         self.candidates: dict[Cell, Candidate] = {}
         self._concluded = True
-
-    @classmethod
-    def over(
-        cls,
-        settings: TreeSettings,
-        resolutions: Any,
-        data: Data,
-        n_classes: int,
-        rng: np.random.Generator,
-        tried: bool = True,
-    ) -> "TreeSession":
-        """Make a tree without cells, with `resolutions` fitted to samples.
-
-        If `resolutions` is None and `tried` is true, the features of `trials_for` are tried one after
-        the other. Those that clearly lower the error of trees on samples left out are used. `tried` is
-        false for the root that waits for more samples.
-        """
-        own = settings, data, n_classes
-        found = Trial(maps_of(resolutions, len(settings.layers)), False)
-        if tried and resolutions is None:
-            losses: Array | None = None
-            for trial in trials_for(settings, data):
-                if trial.maps is None and found.weighed:
-                    continue
-                losses = cls._losses_left_out(found, *own) if losses is None else losses
-                trial = trial if trial.maps is not None else trial._replace(maps=found.maps)
-                after = cls._losses_left_out(trial, *own)
-                if is_better(losses, after, trial.sure):
-                    found, losses = trial, after
-        return cls._with(found, *own, rng)
-
-    @classmethod
-    def _losses_left_out(cls, trial: Trial, settings: TreeSettings, data: Data, n_classes: int) -> Array:
-        """Losses in [0, 1] of a tree of two thirds of the samples on a third; of few, on all thirds."""
-        n, losses = len(data.weight), []
-        order = np.random.default_rng(n).permutation(n)  # leaves the generator of the tree unchanged
-        thirds = np.array_split(order, 3)
-        for i in range(3 if n < FEW else 1):
-            train = data.take(np.concatenate([*thirds[i + 1 :], *thirds[:i]]))
-            test = data.take(thirds[i])
-            one = cls._with(trial, settings, train, n_classes, np.random.default_rng(n))
-            one.fit(settings.layers, train)
-            found = one.task.sample_losses(one.task.predict(one.tree, test.samples), test)
-            losses.append(found / (1.0 + found))  # bounded, so that no single sample dominates
-        return np.concatenate(losses)
-
-    @classmethod
-    def _with(
-        cls,
-        trial: Trial,
-        settings: TreeSettings,
-        data: Data,
-        n_classes: int,
-        rng: np.random.Generator,
-    ) -> "TreeSession":
-        """Make a tree without cells, with the unfitted maps of a trial fitted to samples."""
-        none = np.zeros(len(data.weight), dtype=np.int64)
-        labels = data.targets if settings.kind == "classifier" else none
-        examples, divergence = (data.samples, labels, data.weight), settings.annealing.divergence
-        outputs = data.targets if settings.kind == "regressor" else None
-        assert trial.maps is not None
-        features = Features.fit(trial.maps, *examples, settings.scale, divergence, rng, outputs)
-        if trial.weighed:
-            scaled = data._replace(samples=features(0, data.samples))
-            features.weigh(relevance_of(settings.annealing, scaled, rng))
-        elif trial.by_kinds:
-            kinds = are_kinds(data.samples)
-            features.weigh(KINDS_COUNT * np.where(kinds, 1.0, LEAST_RELEVANCE))
-        n_outputs = data.targets.shape[1] if settings.kind == "regressor" else 1
-        return cls(settings, features, n_classes, n_outputs, rng)
 
     # -- a stream --------------------------------------------------------------------------------
 
@@ -272,17 +193,17 @@ class TreeSession(Growth):
         """
         data = data.take(self.tree.rows_inside(cell, data.samples))
         before, n_leaves, n_splits = self._error(cell), self.tree.n_leaves, 0
-        hopeless: set[Cell] = set()
+        unsplittable: set[Cell] = set()
         while n_splits < max_splits and self._error(cell) > target_error:
             losses = {leaf: self._loss(leaf) for leaf in self.tree.leaves_below(cell)}
-            open_ = [leaf for leaf in losses if leaf not in hopeless and losses[leaf] > 0.0]
+            open_ = [leaf for leaf in losses if leaf not in unsplittable and losses[leaf] > 0.0]
             if not open_:
                 break
             worst = max(open_, key=losses.__getitem__)
             if self._split_further(worst, data, layer):
                 n_splits += 1
             else:
-                hopeless.add(worst)
+                unsplittable.add(worst)
         return Refinement(before, self._error(cell), n_splits, self.tree.n_leaves - n_leaves)
 
     def _loss(self, leaf: Cell) -> float:

@@ -1,21 +1,44 @@
-"""How a tree learns from a stream: how it judges samples, and how it reacts to a change."""
+"""How a tree learns from a stream and reacts to a change, and what its model file contains."""
+
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 
+from oda_rl import storage
+from oda_rl._schema import GENERATOR, Schema, Sizes, maybe
 from oda_rl._types import Array
-from oda_rl.estimators.drift import AGAIN, Forgetful
-from oda_rl.estimators.targets import Data, make_place
-from oda_rl.estimators.tree.model_file import StoredTree
-from oda_rl.estimators.tree.session import TreeSession
-from oda_rl.estimators.tree.settings import TreeSettings
+from oda_rl._validation import OF_DATA
+from oda_rl.codebook.divergences import SMALLEST_SQUARE
+from oda_rl.estimators.drift import RELEARN_AT, Forgetful, Watch, watch_schema
+from oda_rl.estimators.parameters import CLASSES, declared, may_be_flat, restored, stored
+from oda_rl.estimators.targets import Data, OutputUnits, data_schema, make_place
+from oda_rl.estimators.tree.base import TreeEstimator
+from oda_rl.estimators.tree.features import Features
+from oda_rl.estimators.tree.session import TreeSession, layers_schema, session_schema
+from oda_rl.estimators.tree.settings import KINDS, Layer, TreeSettings
 from oda_rl.estimators.tree.tree import Tree
-from oda_rl.estimators.tree.trials import is_better
+from oda_rl.estimators.tree.trials import features_for, is_better
 
 
-class StreamTree(Forgetful, StoredTree):
-    """A `MultiResolutionODA` that learns from a stream."""
+def _units_schema(around: Any, sizes: Sizes) -> Schema:
+    sizes.setdefault("C", 1)
+    if around["estimator"][0] == "regressor":
+        least = f"[{SMALLEST_SQUARE**0.5}, inf)"
+        mean = f"float[m] in {OF_DATA}"
+        return {"mean": mean, "deviation": f"float[m] in {least}", "flat": may_be_flat}
+    sizes["m"] = 1
+    return None
 
-    _again = AGAIN
+
+def _waiting_schema(around: Any, sizes: Sizes) -> Schema:
+    return maybe({"data": data_schema(around["estimator"][0]), "rng": GENERATOR})
+
+
+class StreamTree(Forgetful, TreeEstimator):
+    """A `MultiResolutionODA` that learns from a stream, and that can be stored in a file."""
+
+    _relearn_at = RELEARN_AT
 
     def _learn(self, data: Data) -> None:
         settings = self._settings(begin=False)
@@ -26,6 +49,41 @@ class StreamTree(Forgetful, StoredTree):
             self._waiting = None
         self._session.settings = settings
         self._session.observe(self._in_units(settings, data, reset=False))
+
+    def _begin(self, settings: TreeSettings, waiting: Data) -> bool:
+        """Create the root at the mean of the first samples; return whether the warm-up is complete."""
+        n = settings.annealing.n_warmup
+        warm = len(waiting.weight) >= n
+        first = self._in_units(settings, waiting.take(slice(0, n)), reset=True)
+        rng = self._rng if warm else np.random.default_rng(0)
+        self._session = self._new_session(settings, first, rng, tried=warm)
+        if warm:
+            self._session.create_root(first)  # the caller then lets the session learn from the samples
+        else:
+            self._session.fit([], first)
+        self._session.tree.features.forget()
+        return warm
+
+    def _new_session(
+        self, settings: TreeSettings, data: Data, rng: np.random.Generator, tried: bool = True
+    ) -> TreeSession:
+        """Make a tree without cells, with features for these samples; `tried` as for `features_for`."""
+        sizes = self._sizes
+        features = features_for(settings, self.resolutions, data, sizes, rng, tried)
+        return TreeSession(settings, features, sizes, rng)
+
+    @property
+    def _sizes(self) -> tuple[int, int]:
+        """Numbers of classes and of outputs."""
+        n_classes = len(self.classes_) if hasattr(self, "classes_") else 1
+        return n_classes, 1 if self._units is None else len(self._units.mean)
+
+    def _in_units(self, settings: TreeSettings, data: Data, reset: bool) -> Data:
+        """Data in the units of the tree: outputs are standardised."""
+        if reset:
+            outputs = settings.kind == "regressor"
+            self._units = OutputUnits.of(data, self._flat) if outputs else None
+        return data if self._units is None else self._units(data)
 
     def _judge(self) -> Tree | None:
         if self._waiting is not None:
@@ -46,13 +104,13 @@ class StreamTree(Forgetful, StoredTree):
         squared = (error**2).mean(axis=1)
         return np.asarray(squared / (1.0 + squared))
 
-    def _begin_anew(self, recent: Data) -> None:
+    def _restart(self, recent: Data) -> None:
         self._rng = self._generator()
         self._waiting = recent.take(slice(0, 0))
         self._learn(recent)
-        self._go_over(recent)
+        self._relearn(recent)
 
-    def _go_over(self, recent: Data) -> None:
+    def _relearn(self, recent: Data) -> None:
         """Regrow the tree from these samples, as `fit` does, unless it still waits for samples.
 
         The previous tree is kept if the new one has clearly larger errors on the last third of the
@@ -70,8 +128,7 @@ class StreamTree(Forgetful, StoredTree):
 
     def _grow_from(self, settings: TreeSettings, data: Data) -> None:
         """Grow a new tree from samples in the units of the tree."""
-        own = settings, self.resolutions, data, self._n_classes
-        self._session = TreeSession.over(*own, self._generator())
+        self._session = self._new_session(settings, data, self._generator())
         self._session.fit(settings.layers, data)
         self._session.tree.features.forget()
 
@@ -83,3 +140,106 @@ class StreamTree(Forgetful, StoredTree):
             else:
                 targets = make_place(self._waiting.targets, place)
                 self._waiting = self._waiting._replace(targets=targets)
+
+    # -- storing ---------------------------------------------------------------------------------
+
+    @classmethod
+    def load(  # type: ignore[override]
+        cls, path: storage.PathOrFile, resolutions: Sequence[Any] | None = None
+    ) -> Self:
+        """Read an estimator from a model file, as `ODAPartition.load` does.
+
+        User-defined functions or transformers are not stored: if the estimator was saved with any, pass
+        the same `resolutions` again, fitted.
+        """
+        state = storage.load(path, cls.__name__, cls._schema())
+        with storage.restoring(path):
+            features = Features.restored(state["session"]["features"], resolutions)
+            specs = [None if one is None else one.spec for one in features.maps]
+            given = specs if state["has_resolutions"] else None
+            model: Self = restored(cls, state, estimator=_template_of(state), resolutions=given)
+            model._set_state(state, features)
+        return model
+
+    @classmethod
+    def _schema(cls) -> dict[str, Schema]:
+        """Return the schema of a model file."""
+        schema = declared(cls)
+        form = schema.pop("form") | {"classes_?": CLASSES}
+        schema["parameters"] |= dict.fromkeys(("estimator", "resolutions"))  # stored separately
+
+        def estimator(around: Any, sizes: Sizes) -> Schema:
+            return (set(KINDS), declared(KINDS[around["estimator"][0]])["parameters"])
+
+        def settings(around: Any) -> TreeSettings:
+            model = restored(cls, {**around, "form": {}}, estimator=_template_of(around))
+            found: TreeSettings = model._settings(begin=True)
+            return found
+
+        def session(around: Any, sizes: Sizes) -> Schema:
+            return session_schema(settings(around))
+
+        def watch(around: Any, sizes: Sizes) -> Schema:
+            judge = around["watch"]["judge"]
+            if judge is not None:
+                n = around["session"]["features"]["n_features"]
+                judge = layers_schema(settings(around), n, len(judge), sizes)
+            return watch_schema(around["estimator"][0], judge)
+
+        return schema | {
+            "form": form,
+            "estimator": estimator,
+            "has_resolutions": "bool",
+            "n_samples_seen": "count",
+            "labels": maybe("count[samples]"),
+            "units": _units_schema,
+            "waiting": _waiting_schema,
+            "session": session,
+            "watch": watch,
+        }
+
+    def _stored(self) -> dict[str, Any]:
+        layers = self.layers
+        if not isinstance(layers, int):
+            layers = [Layer.of(layer)._asdict() for layer in layers]
+        self._settings(begin=False)
+        return stored(self, estimator=None, layers=layers, resolutions=None) | {
+            "estimator": [self._session.settings.kind, stored(self._template)["parameters"]],
+            "has_resolutions": self.resolutions is not None,
+        }
+
+    def _get_state(self) -> dict[str, Any]:
+        waiting = None
+        if self._waiting is not None:
+            waiting = {"data": self._waiting._asdict(), "rng": self._rng.bit_generator.state}
+        return {
+            "n_samples_seen": self.n_samples_seen_,
+            "labels": getattr(self, "labels_", None),
+            "units": None if self._units is None else self._units._asdict(),
+            "waiting": waiting,
+            "session": self._fitted.get_state(),
+            "watch": self._watch.get_state(),
+        }
+
+    def _set_state(self, state: dict[str, Any], features: Features) -> None:  # type: ignore[override]
+        self.n_samples_seen_ = state["n_samples_seen"]
+        if state["labels"] is not None:
+            self.labels_ = state["labels"]
+        if state["units"] is not None:
+            self._units = OutputUnits(**state["units"])
+            self._flat = self._units.flat
+        self._waiting = None
+        if state["waiting"] is not None:
+            self._waiting = Data(**state["waiting"]["data"])
+            self._rng = np.random.default_rng()
+            self._rng.bit_generator.state = state["waiting"]["rng"]
+        settings = self._settings(begin=True)
+        self._session = TreeSession(settings, features, self._sizes, np.random.default_rng())
+        self._session.set_state(state["session"])
+        self._watch = Watch.restored(state["watch"], self._session.tree.of_state)
+
+
+def _template_of(state: dict[str, Any]) -> Any:
+    """The estimator that a tree was built over."""
+    kind, parameters = state["estimator"]
+    return restored(KINDS[kind], {"parameters": parameters, "form": {}})

@@ -16,7 +16,7 @@ from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.classification.book import probabilities, with_half_vote
 from oda_rl.estimators.targets import Data, within_reach
 from oda_rl.estimators.tree import kernels
-from oda_rl.estimators.tree.cells import Cells, Children
+from oda_rl.estimators.tree.cells import Cells, Children, split_tally
 from oda_rl.estimators.tree.settings import TreeSettings
 from oda_rl.estimators.tree.tree import Tree
 
@@ -37,7 +37,7 @@ class Partition:
     smoothings: tuple[float, ...] = (0.0,)
     smoothing_of_few = smoothing = 0.0
     # Whether a split may pay only together with splits below it; every split lowers a divergence.
-    looks_ahead = False
+    prunes_after_growth = False
     n_tally = 1
 
     def n_model(self, n_features: int) -> int:
@@ -92,11 +92,11 @@ class Partition:
         kernels.nearest_child(tree.divergence.kind, scaled, location, np.arange(n), ones, own, closest)
         return np.bincount(at, data.weight * closest, n).astype(float)
 
-    def all_one(self, children: Children, parents: Labels) -> NDArray[np.bool_]:
+    def of_one_class(self, children: Children, parents: Labels) -> NDArray[np.bool_]:
         """Whether the children of each parent all predict the same class."""
         return np.zeros(len(parents), dtype=np.bool_)
 
-    def along(self, tree: Tree, samples: Array) -> Iterator[tuple[Labels, Labels, Array]]:
+    def predict_by_layer(self, tree: Tree, samples: Array) -> Iterator[tuple[Labels, Labels, Array]]:
         """Yield (rows, cells, predictions) of samples, layer by layer from the root on."""
         raise NotImplementedError
 
@@ -106,9 +106,9 @@ class Partition:
 
     def predict(self, tree: Tree, samples: Array) -> NDArray[Any]:
         """Leaves of samples; in subclasses, log(pi_c p(x | c)) or shares of the classes, or outputs."""
-        if not self.looks_ahead:
+        if not self.prunes_after_growth:
             return tree.leaf_numbers(samples)
-        steps = self.along(tree, samples)
+        steps = self.predict_by_layer(tree, samples)
         out = next(steps)[2]
         for rows, _, predicted in steps:
             out[rows] = predicted
@@ -123,7 +123,7 @@ class Classes(Partition):
     """
 
     by_labels = True
-    looks_ahead = True
+    prunes_after_growth = True
 
     def __init__(self, n_classes: int, rule: str) -> None:
         self.n_classes, self.rule = n_classes, rule
@@ -169,12 +169,12 @@ class Classes(Partition):
         wrong = joint.argmax(axis=1) != data.targets
         return np.bincount(at[wrong], data.weight[wrong], len(tree.layers[depth])).astype(float)
 
-    def all_one(self, children: Children, parents: Labels) -> NDArray[np.bool_]:
+    def of_one_class(self, children: Children, parents: Labels) -> NDArray[np.bool_]:
         """Whether the children of each parent are all of one class (section V-A)."""
         starts, label = children.first[parents], children.cells.label
         return np.asarray(np.minimum.reduceat(label, starts) == np.maximum.reduceat(label, starts))
 
-    def along(self, tree: Tree, samples: Array) -> Iterator[tuple[Labels, Labels, Array]]:
+    def predict_by_layer(self, tree: Tree, samples: Array) -> Iterator[tuple[Labels, Labels, Array]]:
         """Yield log(pi_c p(x | c)), or the shares of the classes in the cells, depending on the rule.
 
         Both are of shape (n_samples, n_classes).
@@ -213,7 +213,7 @@ class Outputs(Partition):
     (2, n_outputs) are the least and the largest outputs seen; predictions are clipped near them.
     """
 
-    looks_ahead = True
+    prunes_after_growth = True
     smoothings = (0.0, 2.0, 5.0, 15.0)
 
     def __init__(
@@ -237,16 +237,13 @@ class Outputs(Partition):
 
     def tally_is_sound(self, cells: Any, sizes: Sizes) -> None:
         """A rule for cells from a file: sums of products are possible, and agree with the weight."""
-        m, tally = self.n_outputs, cells["tally"]
-        q = sizes["M"] // m
-        products = tally[:, : q * q].reshape(-1, q, q)
+        m = self.n_outputs
+        products, _, energies = split_tally(cells["tally"], sizes["M"] // m, m)
         squares = np.diagonal(products, axis1=1, axis2=2)
         most = squares[:, :, None] * squares[:, None, :]
         right = squares.min(initial=0.0) >= 0.0 and np.all(products**2 <= (1.0 + 1e-6) * most)
         expect(right, "tally", "has products that cannot be", "sums of products")
-        end = q * q + q * m
-        right = tally[:, end : end + m].min(initial=0.0) >= 0.0
-        right = right and np.allclose(products[:, 0, 0], cells["mass"])
+        right = energies.min(initial=0.0) >= 0.0 and np.allclose(products[:, 0, 0], cells["mass"])
         expect(right, "tally", "has squares or a weight that cannot be", "those of the samples")
 
     def annealed(self, scaled: Array, targets: NDArray[Any]) -> tuple[Array, Labels]:
@@ -261,7 +258,7 @@ class Outputs(Partition):
             self.bounds[1] = np.maximum(self.bounds[1], data.targets.max(axis=0))
         kernels.add_products(self._basis(scaled), data.targets, data.weight, at, cells.tally)
 
-    def along(self, tree: Tree, samples: Array) -> Iterator[tuple[Labels, Labels, Array]]:
+    def predict_by_layer(self, tree: Tree, samples: Array) -> Iterator[tuple[Labels, Labels, Array]]:
         """Yield smoothed outputs of samples by the models of the cells, (n_samples, n_outputs)."""
         root = np.zeros(len(samples), dtype=np.int64)
         scaled = tree.features(0, samples)
@@ -318,9 +315,8 @@ class Outputs(Partition):
 
     def _solve(self, tally: Array, q: int, before: Array | None) -> tuple[Array, float]:
         m = self.n_outputs
-        products = tally[: q * q].reshape(q, q)
-        moments = tally[q * q : q * q + q * m].reshape(q, m)
-        energy = float(tally[q * q + q * m : q * q + q * m + m].sum())
+        products, moments, squares = split_tally(tally, q, m)
+        energy = float(squares.sum())
         mass = max(float(products[0, 0]), 1e-300)
         theta = np.zeros((q, m))
         theta[0] = moments[0] / mass

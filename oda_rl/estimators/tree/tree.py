@@ -1,6 +1,7 @@
 """A tree of cells: its layers, the names of cells, and the descent of samples."""
 
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from itertools import pairwise
 from typing import Any
 
@@ -68,7 +69,7 @@ class Tree:
         above = self.layers[layer - 1]
         return Children(self.layers[layer], above.first, above.count, above.width, above.temperature)
 
-    def adopt(self, depth: int, found: Children, parents: Labels) -> Labels:
+    def append_children(self, depth: int, found: Children, parents: Labels) -> Labels:
         """Add the children of the cells `parents` of a layer to the tree.
 
         Returns the number in the next layer of each of the cells found, or -1 if it was not added.
@@ -81,13 +82,11 @@ class Tree:
         chosen = taken[found.cells.parent]
         above = self.layers[depth]
         part = found.cells if chosen.all() else found.cells.take(chosen)
-        start = 0
         if len(self.layers) == depth + 1:
-            self.layers.append(part)
-        else:
-            rows = {name: getattr(part, name) for name in NAMES}
-            start = self.layers[depth + 1].append(part.location, rows.pop("parent"), **rows).start
-        moved[:-1][chosen] = start + np.arange(len(part))
+            self.layers.append(self.new_cells(depth + 1))
+        below = self.layers[depth + 1]
+        moved[:-1][chosen] = len(below) + np.arange(len(part))
+        below.append(part.location, **part.fields)
         above.first[parents] = moved[found.first[parents]]
         above.count[parents] = found.n_children[parents]
         above.width[parents] = found.width[parents]
@@ -137,7 +136,9 @@ class Tree:
 
     def frozen(self) -> "Tree":
         """An independent copy, which does not change when this tree learns."""
-        return self.of_state([vars(cells.copied()) for cells in self.layers])
+        other = Tree(self.features, self.divergence, self.n_tally, self.n_model)
+        other.layers = deepcopy(self.layers)
+        return other
 
     def with_classes(self, places: list[int]) -> "Tree":
         """Insert new classes with these numbers, in ascending order; returns the tree itself."""
@@ -147,7 +148,7 @@ class Tree:
 
     def get_state(self) -> list[dict[str, Any]]:
         """Return the arrays of all layers, for a model file."""
-        return [{name: getattr(cells, name) for name in ("location", *NAMES)} for cells in self.layers]
+        return [{"location": cells.location, **cells.fields} for cells in self.layers]
 
     def set_state(self, state: list[dict[str, Any]]) -> None:
         """Take over layers from `get_state`."""

@@ -1,4 +1,4 @@
-"""Features that are tried with trees of a part of the samples, before the tree of all is grown."""
+"""Features of a tree: those given, or found by trials with trees of a part of the samples."""
 
 from typing import Any, NamedTuple
 
@@ -8,19 +8,21 @@ from numpy.typing import NDArray
 from oda_rl._effects import Effects, knots_of
 from oda_rl._statistics import KNOTS, have_tails
 from oda_rl._types import Array
+from oda_rl.estimators.regression.pilot import LEAST_RELEVANCE, relevance_of
 from oda_rl.estimators.targets import Data
-from oda_rl.estimators.tree.features import maps_of
+from oda_rl.estimators.tree.features import Features, maps_of
+from oda_rl.estimators.tree.growth import Growth
 from oda_rl.estimators.tree.settings import TreeSettings
 
 # A trial wins if the error on samples left out is then below CLEARLY times that before, and lower by
-# SURE standard errors. Ranks, which limit the influence of outliers, need only SURE_OF_RANKS.
-CLEARLY, SURE, SURE_OF_RANKS = 0.9, 2.0, 1.0
+# TRIAL_Z standard errors. Ranks, which limit the influence of outliers, need only RANKS_Z.
+CLEARLY, TRIAL_Z, RANKS_Z = 0.9, 2.0, 1.0
 # Least number of samples to weigh features by slopes (for outputs) or to add scores (for classes).
 WEIGHED = 100
 # A feature is categorical ("kinds") if it has this many samples per value.
-SAMPLES_OF_A_KIND = 10
+SAMPLES_PER_CATEGORY = 10
 # Scale factor of such features in distances: large enough to outweigh the outputs, even with many kinds.
-KINDS_COUNT = 10.0
+CATEGORICAL_SCALE = 10.0
 # With fewer samples than this, each third is left out once, else only one third.
 FEW = 500
 
@@ -47,23 +49,23 @@ def may_be_scored(settings: TreeSettings, data: Data) -> bool:
     return scaled and several and knots_of(data.samples, data.weight) is not None
 
 
-def are_kinds(samples: Array) -> NDArray[np.bool_]:
+def are_categorical(samples: Array) -> NDArray[np.bool_]:
     """Which features (n_features,) are categorical: few values, with enough samples for each."""
     n_values = np.array([len(np.unique(x)) for x in samples.T])
-    return (n_values > 1) & (n_values * SAMPLES_OF_A_KIND <= len(samples))
+    return (n_values > 1) & (n_values * SAMPLES_PER_CATEGORY <= len(samples))
 
 
 class Trial(NamedTuple):
     """A trial: unfitted feature maps, and whether features are `weighed` by slopes.
 
-    `maps` of None stand for the best maps so far. The trial must be better by `sure` standard errors.
-    With `by_kinds`, almost only features with few values count in distances.
+    `maps` of None stand for the best maps so far. The trial must be better by `z` standard errors.
+    With `by_categories`, almost only features with few values count in distances.
     """
 
     maps: list[Any] | None
     weighed: bool
-    sure: float = SURE
-    by_kinds: bool = False
+    z: float = TRIAL_Z
+    by_categories: bool = False
 
 
 def trials_for(settings: TreeSettings, data: Data) -> list[Trial]:
@@ -78,19 +80,80 @@ def trials_for(settings: TreeSettings, data: Data) -> list[Trial]:
     if may_be_scored(settings, data):
         trials.append(Trial(maps_of([ScoreMap()], n_layers), False))
     if may_be_ranked(settings, data):
-        trials.append(Trial(maps_of([RankMap()], n_layers), False, SURE_OF_RANKS))
+        trials.append(Trial(maps_of([RankMap()], n_layers), False, RANKS_Z))
     if may_be_weighed(settings, data):
         trials.append(Trial(None, True))
-        kinds = are_kinds(data.samples)
+        kinds = are_categorical(data.samples)
         if settings.linear and kinds.any() and not kinds.all():
             # If slopes depend on the kind, weights by slopes would split cells along features in which
             # a linear model is sufficient.
-            trials.append(Trial(maps_of(None, n_layers), False, by_kinds=True))
+            trials.append(Trial(maps_of(None, n_layers), False, by_categories=True))
     return trials
 
 
-def is_better(before: Array, after: Array, sure: float = SURE) -> bool:
-    """Whether losses of the same samples are clearly less `after`, also by `sure` standard errors."""
+def is_better(before: Array, after: Array, z: float = TRIAL_Z) -> bool:
+    """Whether losses of the same samples are clearly less `after`, also by `z` standard errors."""
     gained = before - after
-    is_sure = gained.mean() > sure * gained.std() / np.sqrt(len(gained))
-    return bool(is_sure and after.mean() < CLEARLY * before.mean())
+    is_significant = gained.mean() > z * gained.std() / np.sqrt(len(gained))
+    return bool(is_significant and after.mean() < CLEARLY * before.mean())
+
+
+def features_for(
+    settings: TreeSettings,
+    resolutions: Any,
+    data: Data,
+    sizes: tuple[int, int],
+    rng: np.random.Generator,
+    tried: bool = True,
+) -> Features:
+    """Fit `resolutions` to samples, for a tree of targets with `sizes` (see `Growth`).
+
+    If `resolutions` is None and `tried` is true, the features of `trials_for` are tried one after the
+    other. Those that clearly lower the error of trees on samples left out are used.
+    """
+    best = Trial(maps_of(resolutions, len(settings.layers)), False)
+    if tried and resolutions is None:
+        losses: Array | None = None
+        for trial in trials_for(settings, data):
+            if trial.maps is None and best.weighed:
+                continue
+            losses = _losses_left_out(best, settings, data, sizes) if losses is None else losses
+            trial = trial if trial.maps is not None else trial._replace(maps=best.maps)
+            after = _losses_left_out(trial, settings, data, sizes)
+            if is_better(losses, after, trial.z):
+                best, losses = trial, after
+    return _fit_features(best, settings, data, rng)
+
+
+def _losses_left_out(trial: Trial, settings: TreeSettings, data: Data, sizes: tuple[int, int]) -> Array:
+    """Losses in [0, 1] of a tree of two thirds of the samples on a third; of few, on all thirds."""
+    n, losses = len(data.weight), []
+    order = np.random.default_rng(n).permutation(n)  # leaves the generator of the tree unchanged
+    thirds = np.array_split(order, 3)
+    for i in range(3 if n < FEW else 1):
+        train = data.take(np.concatenate([*thirds[i + 1 :], *thirds[:i]]))
+        test, rng = data.take(thirds[i]), np.random.default_rng(n)
+        growth = Growth(settings, _fit_features(trial, settings, train, rng), sizes, rng)
+        growth.fit(settings.layers, train)
+        found = growth.task.sample_losses(growth.task.predict(growth.tree, test.samples), test)
+        losses.append(found / (1.0 + found))  # bounded, so that no single sample dominates
+    return np.concatenate(losses)
+
+
+def _fit_features(
+    trial: Trial, settings: TreeSettings, data: Data, rng: np.random.Generator
+) -> Features:
+    """Fit the maps of a trial to samples, and weigh the features."""
+    none = np.zeros(len(data.weight), dtype=np.int64)
+    labels = data.targets if settings.kind == "classifier" else none
+    examples, divergence = (data.samples, labels, data.weight), settings.annealing.divergence
+    outputs = data.targets if settings.kind == "regressor" else None
+    assert trial.maps is not None
+    features = Features.fit(trial.maps, *examples, settings.scale, divergence, rng, outputs)
+    if trial.weighed:
+        scaled = data._replace(samples=features(0, data.samples))
+        features.weigh(relevance_of(settings.annealing, scaled, rng))
+    elif trial.by_categories:
+        categorical = are_categorical(data.samples)
+        features.weigh(CATEGORICAL_SCALE * np.where(categorical, 1.0, LEAST_RELEVANCE))
+    return features
