@@ -13,11 +13,10 @@ from oda_rl.estimators.drift import Forgetful, Watch, watch_schema
 from oda_rl.estimators.one_sample import observe_one
 from oda_rl.estimators.parameters import choice, declared, may_be_flat, restored
 from oda_rl.estimators.regression.base import CodebookRegressor
-from oda_rl.estimators.regression.local_models import KNOWN, LocalModel
+from oda_rl.estimators.regression.local_models import KNOWN, LocalModel, ModelSettings
 from oda_rl.estimators.regression.one_sample import PreparedOutputs, row_of
 from oda_rl.estimators.regression.predictor import Predictor, judge_schema
 from oda_rl.estimators.regression.session import RegressionRun
-from oda_rl.estimators.regression.settings import ModelSettings
 from oda_rl.estimators.session_schema import regression_schema
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data, check_data
