@@ -51,8 +51,8 @@ OWN_EPOCHS = 10
 BORROWED = 5.0
 
 
-def fit_best(run: "RegressionRun", samples: Array, weight: Array) -> Array:
-    """Fit a run to raw inputs and outputs; return the final codevectors.
+def fit_best(run: "RegressionRun", samples: Array, weight: Array) -> None:
+    """Fit a run to raw inputs and outputs.
 
     If cross-validation favours it, relevances of the pilot are not used, effects of features become
     further inputs, and inputs with long tails are mapped to a normal distribution by their ranks, or are
@@ -64,23 +64,23 @@ def fit_best(run: "RegressionRun", samples: Array, weight: Array) -> Array:
     few = judged and piloted and FOLDS < len(samples) < FEW_SAMPLES * run.n_basis
     if few:
         run.models, held_out = pilot_or_not(run, samples, weight)
-    codevectors, score = fit_once(run, samples, weight, least=held_out)
+    score = fit_once(run, samples, weight, least=held_out)
 
     def improves(
         models: ModelSettings, clearly: float, effects: FittedEffects | None = None, **how: Any
     ) -> bool:
         """Fit with other models and effects; keep this fit, and return True, if it is clearly better."""
-        nonlocal codevectors, score
+        nonlocal score
         other = run.untrained(models, effects)
-        other_codevectors, other_score = fit_once(other, samples, weight, **how)
+        other_score = fit_once(other, samples, weight, **how)
         if not other_score < clearly * score:
             return False
-        codevectors, score = other_codevectors, other_score
+        score = other_score
         vars(run).update(vars(other))
         return True
 
     if not judged or not np.isfinite(score):
-        return codevectors
+        return
     models = best = run.models
     if not few and models.pilot_rounds > 0 and inputs.shape[1] > 1 and len(samples) <= MANY:
         flat = models._replace(pilot_rounds=0)
@@ -95,7 +95,6 @@ def fit_best(run: "RegressionRun", samples: Array, weight: Array) -> Array:
             before = run.rng.bit_generator.state
             if not improves(models, CLEARLY, chosen, range_of=range_seen):
                 run.rng.bit_generator.state = before  # as if it had not been tried
-    return codevectors
 
 
 def effects_for(
@@ -149,8 +148,8 @@ def fit_once(
     ranked: bool = False,
     range_of: RangeOf = usual_range,
     least: float = 0.0,
-) -> tuple[Array, float]:
-    """Fit an untrained run once; return the final codevectors and the cross-validated error.
+) -> float:
+    """Fit an untrained run once; return the cross-validated error.
 
     Inputs are `ranked` or not, and bounded by `range_of`; new samples have an error of at least `least`.
     The error is infinite unless built-in models are fitted to all samples at the end.
@@ -181,7 +180,7 @@ def fit_once(
         else:
             refit_own(run, standard, weight)
         measure_noise(run, standard, weight, max(score, least))
-    return codevectors, score
+    return score
 
 
 def refit(run: "RegressionRun", standard: Array, weight: Array) -> float:

@@ -130,12 +130,12 @@ class RegressionRun(Run):
         most = min(most, mixture.most_cells(self.n_basis))
         self.settings = self.settings._replace(max_codevectors=min(most, self.settings.max_codevectors))
         given = self.models
-        codevectors = fit_best(self, samples, weight)
+        fit_best(self, samples, weight)
         self.models = given
         add_kernel(self, samples, weight)
         self.effects_leverage = self.leverage = None
         self.stop_clock()
-        return codevectors
+        return np.asarray(self.book.codevectors)
 
     def untrained(self, models: ModelSettings, effects: FittedEffects | None = None) -> "RegressionRun":
         """An untrained run with these models and effects of features, if there are any."""
