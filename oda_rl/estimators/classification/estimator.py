@@ -16,12 +16,13 @@ from oda_rl.estimators.classification.base import CodebookClassifier
 from oda_rl.estimators.classification.fine_tuning import VARIANTS
 from oda_rl.estimators.classification.fitting import fit_classes
 from oda_rl.estimators.classification.judging import (
+    PATIENCE,
     ClassJudge,
+    begin_mixing,
     class_watch_schema,
     judge_piece,
     limit_memory,
 )
-from oda_rl.estimators.classification.mixing import PATIENCE, begin_mixing
 from oda_rl.estimators.classification.one_sample import learn_few
 from oda_rl.estimators.classification.session import ClassSession
 from oda_rl.estimators.copies import without_copies

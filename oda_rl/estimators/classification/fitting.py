@@ -5,12 +5,12 @@ from typing import Any
 
 from oda_rl.estimators.classification.annealing import ClassData, anneal, codebooks
 from oda_rl.estimators.classification.book import Cells, log_loss
-from oda_rl.estimators.classification.calibration import calibrate
 from oda_rl.estimators.classification.fine_tuning import tuned_codevectors
 from oda_rl.estimators.classification.validation import (
     TOLERANCE,
     Choice,
     LeftOut,
+    calibrate,
     choose,
     fit_logits,
     log_joint_of,

@@ -10,9 +10,8 @@ from oda_rl.estimators.classification.annealing import ClassSettings, min_level_
 from oda_rl.estimators.classification.book import ClassBook
 from oda_rl.estimators.classification.fine_tuning import repel, tune
 from oda_rl.estimators.classification.following import Following
-from oda_rl.estimators.classification.judging import WIDTHS
+from oda_rl.estimators.classification.judging import WIDTHS, Mixing, begin_mixing
 from oda_rl.estimators.classification.local_logits import LocalLogits
-from oda_rl.estimators.classification.mixing import Mixing, begin_mixing
 from oda_rl.estimators.classification.one_sample import PreparedClasses
 from oda_rl.estimators.classification.session_book import LiveCells, book_of_session, move
 from oda_rl.estimators.classification.validation import Choice
