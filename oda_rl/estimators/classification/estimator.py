@@ -277,6 +277,8 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     def staged_predict(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
         """Predict by the nearest codevector (eq. 36), at the end of each temperature of `history_`.
 
+        With `mode="majority"`, labels of earlier codevectors are those of `ClassPoint`.
+
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
@@ -302,8 +304,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     def history_(self) -> list[ClassPoint]:
         """One record per finished temperature."""
         check_is_fitted(self, "classes_")
-        session = self._session
-        return history(session.runs, session.choice.losses, session.scaling, self.classes_)
+        return history(self._session, self.classes_)
 
     # -- inside ----------------------------------------------------------------------------------
 

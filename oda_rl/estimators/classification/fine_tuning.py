@@ -23,7 +23,6 @@ from oda_rl._jit import kernel
 from oda_rl._types import Array, Labels
 from oda_rl.codebook.association import EXACT, associate, divergences, index_of_smallest
 from oda_rl.codebook.divergences import Divergence
-from oda_rl.estimators.classification.book import ClassBook
 from oda_rl.estimators.targets import Data
 
 VARIANTS = ("lvq1", "glvq")
@@ -258,23 +257,3 @@ def _put_back(session: Any, location: Array) -> None:
             book = run.annealer.codebook
             book.location[:, : len(book)] = location[:, start : start + len(book)]
             start += len(book)
-
-
-def tuned_codevectors(
-    settings: Any,
-    book: ClassBook,
-    scaled: Data,
-    temperature: float,
-    n_passes: int,
-    rng: np.random.Generator,
-) -> Array:
-    """The codevectors after annealed LVQ and fine-tuning, if the classifier's settings ask for them."""
-    codevectors, divergence = book.codevectors, settings.annealing.divergence
-    labels, passes = book.labels, (n_passes, rng)
-    if settings.mode == "lvq":
-        metric = divergence, temperature
-        codevectors = anneal_lvq(codevectors, labels, book.weights, scaled, *metric, *passes)
-    if settings.fine_tune is not None:
-        variant = settings.fine_tune
-        codevectors = fine_tune(variant, codevectors, labels, scaled, divergence, *passes)
-    return codevectors

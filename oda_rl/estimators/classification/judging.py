@@ -148,13 +148,6 @@ class Mixing:
         self.n += n
         self.losses += n / max(n, min(self.n, REMEMBERED)) * (np.array(found) - self.losses)
 
-    @classmethod
-    def restored(cls, state: dict[str, Any] | None) -> "Mixing | None":
-        """A `Mixing` with a stored state; None if that is None."""
-        found = cls()
-        vars(found).update(state or {})
-        return None if state is None else found
-
 
 def judge_piece(session: "ClassSession", judge: ClassJudge, data: Data, rule: str) -> Array:
     """Judge a piece of a stream: 1 for each sample of a known class that is classified wrongly, else 0.

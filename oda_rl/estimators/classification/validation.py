@@ -10,7 +10,7 @@ from sklearn.model_selection import StratifiedKFold
 from oda_rl._types import Array, Labels
 from oda_rl.estimators.classification.annealing import ClassData, anneal, codebooks, temperature_of
 from oda_rl.estimators.classification.book import ERROR, ClassBook, log_loss, log_probabilities
-from oda_rl.estimators.classification.fine_tuning import tuned_codevectors
+from oda_rl.estimators.classification.fine_tuning import anneal_lvq, fine_tune
 from oda_rl.estimators.classification.local_logits import (
     LocalLogits,
     LogitTrial,
@@ -94,21 +94,40 @@ def choose(
         data.widths, [_losses(found, own, data.take(test), annealing) for found, own, test in trials]
     )
     log_joint, won = np.empty((len(data.labels), data.n_classes)), 0.0
-    tuning = not settings.shared and (settings.mode == "lvq" or settings.fine_tune is not None)
     for found, own, test in trials:
         cells = own.hard_cells(codebooks(found, choice.level), annealing, TRIAL_TURNS)
         book = own.book(cells, choice.own, choice.factor)
         log_joint[test] = log_joint_of(book, data.samples[test], annealing)
-        if tuning:
-            temperature = temperature_of(found, choice.level)
-            passes = temperature, estimator.n_passes, rng
-            moved = tuned_codevectors(settings, book, Data(own.samples, own.labels, own.weight), *passes)
-            own_parts = [moved[book.labels == c] for c in range(data.n_classes)]
-            tuned = own.book(own.hard_cells(own_parts, annealing, 0), choice.own, choice.factor)
+        passes = temperature_of(found, choice.level), estimator.n_passes, rng
+        tuned = tuned_book(settings, book, own, choice, *passes)
+        if tuned is not book:
             rest = data.take(test)
             won += _errors(book, rest, annealing, estimator.rule)
             won -= _errors(tuned, rest, annealing, estimator.rule)
     return choice, LeftOut(folds, log_joint, [codebooks(run, choice.level) for run in runs], won >= 0.0)
+
+
+def tuned_book(
+    settings: Any,
+    book: ClassBook,
+    data: ClassData,
+    choice: Choice,
+    temperature: float,
+    n_passes: int,
+    rng: np.random.Generator,
+) -> ClassBook:
+    """The codebook after annealed LVQ and fine-tuning, if the classifier's settings ask for them."""
+    if settings.mode != "lvq" and settings.fine_tune is None:
+        return book
+    codevectors, labels = book.codevectors, book.labels
+    own, divergence = Data(*data[:3]), settings.annealing.divergence
+    if settings.mode == "lvq":
+        how = divergence, temperature, n_passes, rng
+        codevectors = anneal_lvq(codevectors, labels, book.weights, own, *how)
+    if settings.fine_tune is not None:
+        codevectors = fine_tune(settings.fine_tune, codevectors, labels, own, divergence, n_passes, rng)
+    parts = [codevectors[labels == c] for c in range(data.n_classes)]
+    return data.book(data.hard_cells(parts, settings.annealing, 0), choice.own, choice.factor)
 
 
 def log_joint_of(book: ClassBook, samples: Array, settings: Settings) -> Array:
