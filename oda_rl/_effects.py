@@ -199,16 +199,6 @@ def stacked(columns: Sequence[Array]) -> Array:
 # -- storing: effects are an entry in the state of their owner, absent if there are none --------------
 
 
-def stored(effects: Effects | None) -> dict[str, Any]:
-    """The entries of a model file."""
-    return {} if effects is None else {"effects": effects._asdict()}
-
-
-def restored(state: dict[str, Any]) -> Effects | None:
-    """Effects from the state of their owner."""
-    return Effects(**state["effects"]) if "effects" in state else None
-
-
 def count_stored(state: Any) -> int:
     """The number of effects in a state that may come from a file."""
     return int(state["effects"]["feature"].shape[0]) if "effects" in state else 0

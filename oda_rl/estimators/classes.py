@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import compute_class_weight
 
-from oda_rl._validation import check_class_weight
 from oda_rl.estimators.targets import Data, kind_of_classes
 
 # Beyond this, different whole numbers may be equal as floats.
@@ -58,9 +57,7 @@ def number_classes(data: Data, class_weight: Any) -> tuple[NDArray[Any], Data]:
     """The sorted classes of all samples, and the data with class numbers as targets.
 
     `class_weight`, as in scikit-learn, multiplies the weights, which are then scaled to a mean of one.
-    Raises a ValueError if it is invalid.
     """
-    check_class_weight(class_weight)
     classes, labels = np.unique(data.targets, return_inverse=True)
     weight = data.weight
     if class_weight is not None:
@@ -75,10 +72,8 @@ def number_next_classes(
 
     `known` (n_known,) are the sorted classes so far, or None; `announced` are classes that will follow.
     Returns all classes, the data with class numbers as targets, and the numbers of the new classes in
-    ascending order. Raises a ValueError if `class_weight` is "balanced" or invalid, and as
-    `join_classes` does.
+    ascending order. Raises a ValueError if `class_weight` is "balanced", and as `join_classes` does.
     """
-    check_class_weight(class_weight)
     if isinstance(class_weight, str):
         raise ValueError(
             f"class_weight={class_weight!r} needs all samples, which partial_fit has not; "

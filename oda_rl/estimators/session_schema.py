@@ -55,8 +55,7 @@ def class_session_schema(around: Any, sizes: Sizes) -> Schema:
     """Schema of `ClassSession.get_state`, given the parameters in the same file (`around`)."""
     from oda_rl.estimators.classification.book import book_schema
     from oda_rl.estimators.classification.following import FOLLOWING
-    from oda_rl.estimators.classification.judging import WIDTHS
-    from oda_rl.estimators.classification.mixing import MIXING
+    from oda_rl.estimators.classification.judging import MIXING, WIDTHS
 
     shared = around["parameters"]["mode"] == "majority"
     run = ("count in [1, inf)", run_schema("d", "C" if shared else "0"))

@@ -249,6 +249,23 @@ def test_history_and_stages():
     assert history[-1].loss <= min(point.loss for point in history) + 1e-3
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_history_of_a_shared_partition_has_the_labels_of_the_majority(stream):
+    X, y = blobs()
+    model = ODAClassifier(mode="majority", rule="nearest", random_state=0)
+    model = reloaded(model.partial_fit(X, y) if stream else model.fit(X, y))
+    scaling, scores = model._session.scaling, []
+    for point, predicted in zip(model.history_, model.staged_predict(X), strict=True):
+        scores.append((predicted == y).mean())
+        apart = scaling(X)[:, None] - scaling(point.codevectors)
+        nearest = (apart**2).sum(axis=2).argmin(axis=1)
+        for i, label in enumerate(point.labels):
+            votes = np.bincount(y[nearest == i], minlength=3)
+            assert votes[label] == votes.max() or votes.max() < 0.75 * votes.sum()
+    assert scores[0] == 0.5  # one codevector, with the label of two of the four blobs
+    assert scores[-1] > 0.95
+
+
 def test_weights_of_classes_move_the_decision():
     X, y = make_moons(400, noise=0.6, random_state=0)
     shares = [

@@ -8,7 +8,7 @@ from sklearn.datasets import load_iris
 from sklearn.preprocessing import StandardScaler
 
 from oda_rl.codebook.divergences import get_divergence
-from oda_rl.estimators.classification import lvq_kernels as kernels
+from oda_rl.estimators.classification import fine_tuning as kernels
 from oda_rl.quantization import LVQ
 
 

@@ -1,24 +1,27 @@
 """Annealing of a data set with classes: one annealer per class, all with the same temperatures."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl._types import Array, Labels
+from oda_rl.codebook.divergences import Divergence
 from oda_rl.codebook.schedule import first_and_last_temperature
 from oda_rl.estimators.classification.book import (
     Cells,
     ClassBook,
     book_of,
     hard_cells,
-    voting_book,
+    with_votes,
 )
 from oda_rl.estimators.classification.fine_tuning import check_variant
-from oda_rl.estimators.feature_scaling import Scaling
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
+
+if TYPE_CHECKING:
+    from oda_rl.estimators.classification.session import ClassSession
 
 # `max_codevectors="auto"`: codevectors per class, and the maximum of all classes together.
 AUTO_PER_CLASS, AUTO_MAX = 40, 400
@@ -68,7 +71,8 @@ class ClassPoint(NamedTuple):
     """What was learned at one temperature: a record of `ODAClassifier.history_`.
 
     `loss` is the mean of -log p(c | x) over held-out samples at this temperature, with p no less than
-    0.02 (NaN without validation). `codevectors` are in the units of the data, `labels` their classes.
+    0.02 (NaN without validation). `codevectors` are in the units of the data, `labels` their classes:
+    with `mode="majority"` that of most votes in those of the present cells that are nearest to each.
     `n_samples_seen` and `seconds` count from the beginning of the annealing of all samples.
     """
 
@@ -126,7 +130,9 @@ class ClassData(NamedTuple):
     def book(self, cells: Sequence[Cells], own: float, factor: float) -> ClassBook:
         """The codebook of all cells, with weights and widths from these samples; see `book_of`."""
         if self.shared:
-            return voting_book(cells[0], self.labels, self.weight, self.n_classes, factor)
+            mass, counts = np.array([self.weight.sum()]), np.array([float(len(self.weight))])
+            one = book_of(cells, mass, counts, factor=factor)
+            return with_votes(one, self.votes(cells[0]).T.copy())
         mass = np.bincount(self.labels, self.weight, self.n_classes).astype(float)
         counts = np.bincount(self.labels, minlength=self.n_classes).astype(float)
         return book_of(cells, mass, counts, own, factor)
@@ -175,17 +181,18 @@ def anneal(
     runs = []
     for part, k in zip(parts, capacity, strict=True):
         own = settings._replace(max_codevectors=k, t_max=first, t_min=last, finish=False)
-        run = Run(own, part.samples.shape[1], rng)
+        run = new_run(own, part.samples.shape[1], rng)
         run.payload = dict(payload or {})
-        run.min_samples = min_level_samples(own)
         run.fit(part.samples, part.weight / part.weight.mean())
         runs.append(run)
     return runs
 
 
-def min_level_samples(settings: Settings) -> int:
-    """Samples between two tests for convergence: a density needs fewer than a partition."""
-    return MIN_LEVEL_SAMPLES[settings.bifurcation]
+def new_run(settings: Settings, n_features: int, rng: np.random.Generator) -> Run:
+    """A run without samples, with fewer of them between two tests for convergence than a partition."""
+    run = Run(settings, n_features, rng)
+    run.min_samples = MIN_LEVEL_SAMPLES[settings.bifurcation]
+    return run
 
 
 def codebooks(runs: Sequence[Run], level: int | None = None) -> list[Array]:
@@ -202,16 +209,18 @@ def temperature_of(runs: Sequence[Run], level: int) -> float:
     return min(run.history[min(level, len(run.history) - 1)].temperature for run in runs)
 
 
-def history(
-    runs: Sequence[Run], losses: Sequence[float], scaling: Scaling, classes: NDArray[Any]
-) -> list[ClassPoint]:
-    """One record per temperature, of all classes together; shared partitions get label `classes[0]`."""
-    paths = [(c, run.history) for c, run in enumerate(runs) if run.history]
+def history(session: "ClassSession", classes: NDArray[Any]) -> list[ClassPoint]:
+    """One record per temperature, of all classes together."""
+    paths = [(c, run.history) for c, run in enumerate(session.runs) if run.history]
+    losses, scaling = session.choice.losses, session.scaling
     records = []
     for level in range(max((len(points) for _, points in paths), default=0)):
         points = [(c, points[min(level, len(points) - 1)]) for c, points in paths]
-        numbers = np.repeat([c for c, _ in points], [len(p.codevectors) for _, p in points])
         codevectors = np.concatenate([p.codevectors for _, p in points])
+        if session.settings.shared:
+            numbers = majority_labels(codevectors, session.book(), session.divergence)
+        else:
+            numbers = np.repeat([c for c, _ in points], [len(p.codevectors) for _, p in points])
         records.append(
             ClassPoint(
                 min(p.temperature for _, p in points),
@@ -224,3 +233,17 @@ def history(
             )
         )
     return records
+
+
+def majority_labels(codevectors: Array, book: ClassBook, divergence: Divergence) -> Labels:
+    """Class numbers of codevectors (n, n_features) of an earlier temperature of a shared partition.
+
+    The votes of samples are known for the cells of the present codebook alone. These vote for the
+    nearest of the codevectors; one without votes gets the class of the cell that is nearest to it.
+    """
+    votes = np.zeros((len(codevectors), book.votes.shape[1]))
+    nearest = divergence(book.codevectors, codevectors).argmin(axis=1)
+    np.add.at(votes, nearest, book.weights[:, None] * book.votes)
+    nearest_cell = divergence(codevectors, book.codevectors).argmin(axis=1)
+    found = np.where(votes.any(axis=1), votes.argmax(axis=1), book.labels[nearest_cell])
+    return np.asarray(found)

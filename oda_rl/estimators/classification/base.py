@@ -9,6 +9,7 @@ from sklearn.base import ClassifierMixin
 
 from oda_rl._interrupts import interrupts_wait
 from oda_rl._types import Array, Labels
+from oda_rl._validation import check_class_weight
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.base import Estimator
 from oda_rl.estimators.classes import (
@@ -40,6 +41,10 @@ class CodebookClassifier(ClassifierMixin, Estimator):
             for name in self._lazy_attributes:  # recomputed from the session when accessed
                 state.pop(name, None)
         return state
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        check_class_weight(self.class_weight)
 
     # -- learning --------------------------------------------------------------------------------
 

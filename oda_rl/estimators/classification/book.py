@@ -156,19 +156,6 @@ def book_of(
     return ClassBook(codevectors, labels, weights, widths, spreads)
 
 
-def voting_book(
-    cells: Cells, labels: Labels, weight: Array, n_classes: int, factor: float = 1.0
-) -> ClassBook:
-    """The codebook of one partition for all classes, with class shares in each cell (section IV-A)."""
-    votes = np.zeros((len(cells.codevectors), n_classes))
-    np.add.at(votes, (cells.nearest, labels), weight)
-    mass, counts = np.array([weight.sum()]), np.array([float(len(weight))])
-    k, d = cells.codevectors.shape
-    widths = factor * widths_of(np.array([k]), np.array([cells.distortion]), mass, counts, d, 0.0)
-    found = ClassBook(cells.codevectors, cells.nearest, cells.shares, widths, cells.spreads)
-    return with_votes(found, votes)
-
-
 def with_votes(book: ClassBook, votes: Array) -> ClassBook:
     """Add class shares to a codebook with one width; `votes` (K, n_classes) are the class weights."""
     mixed = votes + half_vote(votes.sum(axis=0, keepdims=True), votes.sum())

@@ -16,12 +16,13 @@ from oda_rl.estimators.classification.base import CodebookClassifier
 from oda_rl.estimators.classification.fine_tuning import VARIANTS
 from oda_rl.estimators.classification.fitting import fit_classes
 from oda_rl.estimators.classification.judging import (
+    PATIENCE,
     ClassJudge,
+    begin_mixing,
     class_watch_schema,
     judge_piece,
     limit_memory,
 )
-from oda_rl.estimators.classification.mixing import PATIENCE, begin_mixing
 from oda_rl.estimators.classification.one_sample import learn_few
 from oda_rl.estimators.classification.session import ClassSession
 from oda_rl.estimators.drift import Forgetful, Watch
@@ -275,6 +276,8 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     def staged_predict(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
         """Predict by the nearest codevector (eq. 36), at the end of each temperature of `history_`.
 
+        With `mode="majority"`, labels of earlier codevectors are those of `ClassPoint`.
+
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
@@ -300,8 +303,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     def history_(self) -> list[ClassPoint]:
         """One record per finished temperature."""
         check_is_fitted(self, "classes_")
-        session = self._session
-        return history(session.runs, session.choice.losses, session.scaling, self.classes_)
+        return history(self._session, self.classes_)
 
     # -- inside ----------------------------------------------------------------------------------
 

@@ -5,15 +5,15 @@ from typing import Any
 
 from oda_rl.estimators.classification.annealing import ClassData, anneal, codebooks
 from oda_rl.estimators.classification.book import Cells, log_loss
-from oda_rl.estimators.classification.calibration import calibrate
-from oda_rl.estimators.classification.fine_tuning import tuned_codevectors
 from oda_rl.estimators.classification.validation import (
     TOLERANCE,
     Choice,
     LeftOut,
+    calibrate,
     choose,
     fit_logits,
     log_joint_of,
+    tuned_book,
 )
 from oda_rl.estimators.progress import begin_stage
 from oda_rl.estimators.session import Run
@@ -36,9 +36,8 @@ def fit_classes(session: Any, data: Data, n_classes: int, estimator: Any) -> Non
     """
     settings = session.settings
     scaled = session.begin(data, n_classes)
-    samples, labels, weight = scaled
-    spare = samples.shape[1] / session.moments.n_kept
-    own = ClassData(samples, labels, weight, n_classes, settings.shared, spare)
+    spare = session.n_features / session.moments.n_kept
+    own = ClassData(*scaled, n_classes, settings.shared, spare)
     annealing = settings.annealing._replace(max_codevectors=settings.capacity(n_classes))
     left_out = _validate(session, data, own, estimator)
     begin_stage("all samples")
@@ -48,19 +47,10 @@ def fit_classes(session: Any, data: Data, n_classes: int, estimator: Any) -> Non
     choice, cells = confirm(own, session.runs, choice, annealing)
     session.choice = choice
     book = own.book(cells, choice.own, choice.factor)
-    if settings.shared:
-        session.set_book(book, own.votes(cells[0]))
-        return
     if left_out is None or left_out.tuning_helps:
         passes = session.temperature, estimator.n_passes, session.rng
-        tuned = tuned_codevectors(settings, book, scaled, *passes)
-    else:
-        tuned = book.codevectors
-    if tuned is not book.codevectors:
-        found = [tuned[book.labels == c] for c in range(n_classes)]
-        cells = own.hard_cells(found, annealing, 0)
-        book = own.book(cells, choice.own, choice.factor)
-    session.set_book(book, None)
+        book = tuned_book(settings, book, own, choice, *passes)
+    session.set_book(book, own.votes(cells[0]) if settings.shared else None)
 
 
 def _validate(session: Any, data: Data, scaled: ClassData, estimator: Any) -> LeftOut | None:

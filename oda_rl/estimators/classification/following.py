@@ -2,8 +2,6 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """Memory of the cells in a stream: shortened while their errors persist in one direction."""
 
-from typing import Any
-
 import numpy as np
 
 from oda_rl._jit import kernel
@@ -19,7 +17,7 @@ SHORTER, LONGER, SHORTEST, UNLIMITED = 0.5, 1.5, 0.5, 100.0
 QUICK = 5.0
 # Factor by which earlier evidence decays with each piece.
 KEPT = 0.9
-# Schema of `Following.get_state`.
+# Schema of a stored `Following`.
 FOLLOWING = {
     "before": "float[e, before]",
     "agreement": "float",
@@ -103,11 +101,3 @@ class Following:
     def is_quick(self) -> bool:
         """Whether the stream changes so quickly that earlier samples are soon forgotten."""
         return 0.0 < self.memory < QUICK
-
-    def get_state(self) -> dict[str, Any]:
-        """Return the state, for a model file."""
-        return dict(vars(self))
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Restore the state that `get_state` returned."""
-        vars(self).update(state)

@@ -6,10 +6,15 @@ import numpy as np
 
 from oda_rl._schema import Schema, Sizes, maybe
 from oda_rl._types import Array, Labels
-from oda_rl.estimators.classification.book import FLOOR, ClassBook, book_schema
+from oda_rl.estimators.classification.book import (
+    FLOOR,
+    ClassBook,
+    book_schema,
+    log_loss,
+    log_probabilities,
+)
 from oda_rl.estimators.classification.kernels import losses_of_widths, mix_widths
 from oda_rl.estimators.classification.local_logits import LogitView
-from oda_rl.estimators.classification.mixing import mix_logits
 from oda_rl.estimators.drift import watch_schema
 from oda_rl.estimators.feature_scaling import SCALING, Scaling
 from oda_rl.estimators.regression.predictor import predictor_schema
@@ -18,12 +23,17 @@ from oda_rl.estimators.targets import Data, make_place
 if TYPE_CHECKING:
     from oda_rl.estimators.classification.session import ClassSession
 
-# Candidate widths (own, factor) of a stream, as in `annealing`; the first is used initially. They are
-# compared by losses averaged over about the latest REMEMBERED samples.
+# Candidate widths (own, factor) of a stream, as in `annealing`; the first is used initially.
 WIDTHS = ((0.0, 2.0), (0.0, 1.0), (0.0, 4.0), (0.0, 8.0), (1.0, 2.0))
-REMEMBERED = 1000
-# Weight of the error rate in these losses: more than in a fit, since the judging cells were fewer.
-WRONG = 10.0
+# Candidate weights of the log-probabilities of densities and of logits; the first are used initially.
+MIXTURES = ((1.0, 0.0), (0.5, 0.5), (0.25, 1.0), (0.0, 1.0))
+# Logits must lower the loss by this part; those that have not after PATIENCE samples are dropped.
+WORTHWHILE, PATIENCE = 0.02, 2000
+# Schema of a stored `Mixing`.
+MIXING = {"n": "count", "wait": "count", "losses": f"float[{len(MIXTURES)}] in [0, inf)"}
+# Candidates are compared by losses averaged over about the latest REMEMBERED samples. WRONG is the
+# weight of the error rate in them: more than in a fit, since the judging cells were fewer.
+REMEMBERED, WRONG = 1000, 10.0
 # A class counts as known after so many of its samples.
 KNOWN = 20
 
@@ -115,6 +125,30 @@ def _logits_schema(around: Any, sizes: Sizes) -> Schema:
     return {**knots, "density": number, "logits": number}
 
 
+class Mixing:
+    """The mean losses of MIXTURES after `n` samples.
+
+    Logits are used after `wait` samples.
+    """
+
+    def __init__(self, wait: int = 0) -> None:
+        self.n, self.wait, self.losses = 0, wait, np.zeros(len(MIXTURES))
+
+    @property
+    def best(self) -> tuple[float, float]:
+        """The weights with the least loss, or those of densities alone unless it is clearly less."""
+        least = int(self.losses.argmin())
+        clear = self.n >= self.wait and self.losses[least] < (1.0 - WORTHWHILE) * self.losses[0]
+        return MIXTURES[least if clear else 0]
+
+    def judge(self, joint: Array, logits: Array, data: Data) -> None:
+        """Add samples with log(pi_c p(x | c)) and log-probabilities by logits, both (n, n_classes)."""
+        density, n = log_probabilities(joint), len(data.weight)
+        found = [log_loss(a * density + b * logits, *data[1:], WRONG) for a, b in MIXTURES]
+        self.n += n
+        self.losses += n / max(n, min(self.n, REMEMBERED)) * (np.array(found) - self.losses)
+
+
 def judge_piece(session: "ClassSession", judge: ClassJudge, data: Data, rule: str) -> Array:
     """Judge a piece of a stream: 1 for each sample of a known class that is classified wrongly, else 0.
 
@@ -178,3 +212,32 @@ def limit_memory(session: "ClassSession", memory: float) -> None:
         if run.annealer is not None and run.annealer.remembered != memory:
             run.annealer.remembered = memory
             session.prepared.clear()  # the tables contain the old one
+
+
+def begin_mixing(session: "ClassSession", wait: int = 0) -> None:
+    """Start to try local logits with the densities of a stream, if settings allow it; see `Mixing`."""
+    settings = session.settings
+    if (settings.local_model, settings.mode, settings.fine_tune) == ("auto", "conditional", None):
+        session.local, session.mixing = session.new_local(), Mixing(wait)
+        session.local.density, session.local.logits = session.mixing.best
+
+
+def mix_logits(
+    session: "ClassSession", judge: ClassJudge, distance: Array, data: Data, every: Data
+) -> None:
+    """Choose the weights that did best on judged samples; then learn logits from the piece, `every`.
+
+    `data` are the samples of the piece whose classes are known, `distance` their divergences from the
+    judge's codevectors. Logits that have not helped are dropped.
+    """
+    local, mixing = session.local, session.mixing
+    if local is None or mixing is None:
+        return
+    if judge.local is not None and len(distance) > 0:
+        mixing.judge(judge.book.log_joint(distance), judge.local.log_proba(data.samples), data)
+        local.density, local.logits = mixing.best
+    # logits forget too slowly for a stream that changes quickly
+    if session.following.is_quick or (local.logits == 0.0 and mixing.n >= PATIENCE):
+        session.local = session.mixing = None
+    else:
+        local.observe(every)

@@ -16,10 +16,10 @@ from oda_rl.estimators.classification.book import log_probabilities
 from oda_rl.estimators.classification.logistic import Basis, Logits, fit_logistic
 from oda_rl.estimators.feature_selection import UNIMPORTANT
 from oda_rl.estimators.regression import mixture
-from oda_rl.estimators.regression.local_models import MEMORY, RIDGE, ModelAnnealer
+from oda_rl.estimators.regression.local_models import MEMORY, RIDGE, ModelAnnealer, ModelSettings
 from oda_rl.estimators.regression.pilot import Scaling
 from oda_rl.estimators.regression.predictor import Predictor
-from oda_rl.estimators.regression.session import ModelSettings, RegressionRun
+from oda_rl.estimators.regression.session import RegressionRun
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data, make_place

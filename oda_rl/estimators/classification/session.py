@@ -6,13 +6,12 @@ import numpy as np
 
 from oda_rl._types import Array
 from oda_rl.codebook.divergences import Divergence
-from oda_rl.estimators.classification.annealing import ClassSettings, min_level_samples
+from oda_rl.estimators.classification.annealing import ClassSettings, new_run
 from oda_rl.estimators.classification.book import ClassBook
 from oda_rl.estimators.classification.fine_tuning import repel, tune
 from oda_rl.estimators.classification.following import Following
-from oda_rl.estimators.classification.judging import WIDTHS
+from oda_rl.estimators.classification.judging import WIDTHS, Mixing, begin_mixing
 from oda_rl.estimators.classification.local_logits import LocalLogits
-from oda_rl.estimators.classification.mixing import Mixing, begin_mixing
 from oda_rl.estimators.classification.one_sample import PreparedClasses
 from oda_rl.estimators.classification.session_book import LiveCells, book_of_session, move
 from oda_rl.estimators.classification.validation import Choice
@@ -115,9 +114,7 @@ class ClassSession:
 
     def new_run(self) -> Run:
         """A run without samples."""
-        run = Run(self._own_settings(), self.n_features, self.rng)
-        run.min_samples = min_level_samples(run.settings)
-        return run
+        return new_run(self._own_settings(), self.n_features, self.rng)
 
     def _own_settings(self) -> Settings:
         """Settings of one annealer."""
@@ -168,9 +165,8 @@ class ClassSession:
     def _measure(self, data: Data) -> None:
         self.moments.observe(*data)
         self.n_measured += len(data.weight)
-        for c, w in zip(data.targets, data.weight, strict=True):
-            self.counts[c] += 1.0
-            self.mass[c] += w
+        np.add.at(self.counts, data.targets, 1.0)
+        np.add.at(self.mass, data.targets, data.weight)
 
     def _learn(self, data: Data) -> None:
         data = data._replace(samples=self.scaling(data.samples))
@@ -308,7 +304,7 @@ class ClassSession:
             **{name: getattr(self, name) for name in STORED},
             "rng": self.rng.bit_generator.state,
             "choice": self.choice._asdict(),
-            "following": self.following.get_state(),
+            "following": dict(vars(self.following)),
             "moments": vars(self.moments),
             "scaling": self.scaling._asdict(),
             "waiting": self.waiting._asdict(),
@@ -324,7 +320,7 @@ class ClassSession:
             setattr(self, name, state[name])
         vars(self.moments).update(state["moments"])
         self.choice = Choice(**state["choice"])
-        self.following.set_state(state["following"])
+        vars(self.following).update(state["following"])
         self.scaling = Scaling(**state["scaling"])
         self.waiting = Data(**state["waiting"])
         self.fixed = ClassBook(**state["book"])
@@ -339,7 +335,9 @@ class ClassSession:
         if state["local"] is not None:
             self.local = self.new_local()
             self.local.set_state(state["local"])
-        self.mixing = Mixing.restored(state.get("mixing"))
+        if state.get("mixing") is not None:
+            self.mixing = Mixing()
+            vars(self.mixing).update(state["mixing"])
         self.rng.bit_generator.state = state["rng"]
 
     def log_joint(self, samples: Array, distance: Array) -> Array:

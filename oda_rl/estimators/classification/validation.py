@@ -1,7 +1,7 @@
-"""Choices by cross-validation: where to stop, widths, fine-tuning, and the weights of local logits."""
+"""Choices by cross-validation: where to stop, widths, fine-tuning, weights of logits, calibration."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,16 +10,20 @@ from sklearn.model_selection import StratifiedKFold
 from oda_rl._types import Array, Labels
 from oda_rl.estimators.classification.annealing import ClassData, anneal, codebooks, temperature_of
 from oda_rl.estimators.classification.book import ERROR, ClassBook, log_loss, log_probabilities
-from oda_rl.estimators.classification.fine_tuning import tuned_codevectors
+from oda_rl.estimators.classification.fine_tuning import anneal_lvq, fine_tune
 from oda_rl.estimators.classification.local_logits import (
     LocalLogits,
     LogitTrial,
 )
 from oda_rl.estimators.classification.logit_trials import Split, choose_logits
+from oda_rl.estimators.feature_scaling import Moments
 from oda_rl.estimators.progress import begin_stage
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data
+
+if TYPE_CHECKING:
+    from oda_rl.estimators.classification.session import ClassSession
 
 # Maximum number of Lloyd iterations in a trial.
 TRIAL_TURNS = 5
@@ -32,13 +36,17 @@ DENSITY_WEIGHTS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 2.0, 4.0)
 LOGITS_WEIGHTS = (0.25, 0.5, 0.75, 1.0, 1.25)
 # Local logits are kept if they lower the loss, including errors, by more than this part.
 WORTHWHILE = 0.02
+# Powers that are tried; the fraction by which a power other than 1 must lower the log loss; and the
+# least probability in that loss, which bounds the cost of an outlier.
+POWERS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1, 0.07, 0.05, 0.03, 0.02, 0.01)
+CLEARLY, LEAST = 0.05, 1e-4
 
 
 class Choice(NamedTuple):
     """The level to stop at and the widths that do best on held-out samples, and the losses of levels.
 
     Widths (`own`, `factor`) are as in `annealing.WIDTHS`. Probabilities by densities alone are raised to
-    a `power`: see `calibration.find_power`.
+    a `power`: see `find_power`.
     """
 
     level: int = 10**9
@@ -86,21 +94,40 @@ def choose(
         data.widths, [_losses(found, own, data.take(test), annealing) for found, own, test in trials]
     )
     log_joint, won = np.empty((len(data.labels), data.n_classes)), 0.0
-    tuning = not settings.shared and (settings.mode == "lvq" or settings.fine_tune is not None)
     for found, own, test in trials:
         cells = own.hard_cells(codebooks(found, choice.level), annealing, TRIAL_TURNS)
         book = own.book(cells, choice.own, choice.factor)
         log_joint[test] = log_joint_of(book, data.samples[test], annealing)
-        if tuning:
-            temperature = temperature_of(found, choice.level)
-            passes = temperature, estimator.n_passes, rng
-            moved = tuned_codevectors(settings, book, Data(own.samples, own.labels, own.weight), *passes)
-            own_parts = [moved[book.labels == c] for c in range(data.n_classes)]
-            tuned = own.book(own.hard_cells(own_parts, annealing, 0), choice.own, choice.factor)
+        passes = temperature_of(found, choice.level), estimator.n_passes, rng
+        tuned = tuned_book(settings, book, own, choice, *passes)
+        if tuned is not book:
             rest = data.take(test)
             won += _errors(book, rest, annealing, estimator.rule)
             won -= _errors(tuned, rest, annealing, estimator.rule)
     return choice, LeftOut(folds, log_joint, [codebooks(run, choice.level) for run in runs], won >= 0.0)
+
+
+def tuned_book(
+    settings: Any,
+    book: ClassBook,
+    data: ClassData,
+    choice: Choice,
+    temperature: float,
+    n_passes: int,
+    rng: np.random.Generator,
+) -> ClassBook:
+    """The codebook after annealed LVQ and fine-tuning, if the classifier's settings ask for them."""
+    if settings.mode != "lvq" and settings.fine_tune is None:
+        return book
+    codevectors, labels = book.codevectors, book.labels
+    own, divergence = Data(*data[:3]), settings.annealing.divergence
+    if settings.mode == "lvq":
+        how = divergence, temperature, n_passes, rng
+        codevectors = anneal_lvq(codevectors, labels, book.weights, own, *how)
+    if settings.fine_tune is not None:
+        codevectors = fine_tune(settings.fine_tune, codevectors, labels, own, divergence, n_passes, rng)
+    parts = [codevectors[labels == c] for c in range(data.n_classes)]
+    return data.book(data.hard_cells(parts, settings.annealing, 0), choice.own, choice.factor)
 
 
 def log_joint_of(book: ClassBook, samples: Array, settings: Settings) -> Array:
@@ -191,3 +218,57 @@ def fit_logits(
 
 def _loss_and_errors(log_proba: Array, data: Data) -> float:
     return log_loss(log_proba, data.targets, data.weight, ERROR)
+
+
+def calibrate(
+    session: "ClassSession", data: Data, left_out: LeftOut, spare: float, by_logits: Array | None
+) -> None:
+    """Calibrate the probabilities of a session on held-out samples.
+
+    `data` are raw samples, `by_logits` their log-probabilities by local logits, if there are any.
+    """
+    joint, local = joint_of_left_out(session, data, left_out, spare), session.local
+    if local is None or by_logits is None:
+        session.choice = session.choice._replace(power=find_power(joint, data))
+        return
+    mixed = local.density * log_probabilities(joint) + local.logits * by_logits
+    power = find_power(mixed, data)
+    local.density, local.logits = power * local.density, power * local.logits
+
+
+def find_power(log_joint: Array, data: Data) -> float:
+    """The power with the least log loss on held-out samples; 1 unless another is clearly better.
+
+    The errors of a density in each of many features multiply, so that log-probabilities of classes
+    differ too much. `log_joint` (n_samples, n_classes) need not be normalised. No decision changes.
+    """
+    losses = [log_loss(power * log_joint, *data[1:], least=LEAST) for power in POWERS]
+    best = int(np.argmin(losses))
+    return POWERS[best] if losses[best] < (1.0 - CLEARLY) * losses[0] else 1.0
+
+
+def joint_of_left_out(session: "ClassSession", data: Data, left_out: LeftOut, spare: float) -> Array:
+    """log(pi_c p(x | c)) (n_samples, n_classes) of raw samples, held out of the feature scaling, too.
+
+    If samples are few, a scaling that was learned with the classes of all of them draws the held-out
+    samples towards their own classes. The features of each fold are therefore scaled by the other folds
+    alone. `spare` is as for `ClassData`.
+    """
+    settings, moments = session.settings, session.moments
+    if len(session.scaling.matrix) == 0:
+        return left_out.log_joint
+    out = np.empty_like(left_out.log_joint)
+    for (train, test), found in zip(left_out.folds, left_out.codebooks, strict=True):
+        own = Moments(session.n_features)
+        own.kept = moments.kept
+        for c in range(len(moments.count)):
+            own.insert(c)
+        rest = data.take(train)
+        own.observe(*rest)
+        scaling = own.scaling(settings.scale, session.divergence)
+        placed = [scaling(session.scaling.back(codevectors)) for codevectors in found]
+        scaled = ClassData(scaling(rest.samples), *rest[1:], len(moments.count), settings.shared, spare)
+        cells = scaled.hard_cells(placed, settings.annealing, TRIAL_TURNS)
+        book = scaled.book(cells, session.choice.own, session.choice.factor)
+        out[test] = log_joint_of(book, scaling(data.samples[test]), settings.annealing)
+    return out

@@ -1,6 +1,6 @@
 """Base class of regressors with local models in cells: predictions and fitted attributes."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,7 +10,22 @@ from sklearn.utils.validation import check_is_fitted
 from oda_rl._types import Array
 from oda_rl.estimators.base import StreamEstimator
 from oda_rl.estimators.regression.session import RegressionRun
-from oda_rl.estimators.regression.settings import RegressionPoint
+
+
+class RegressionPoint(NamedTuple):
+    """What was learned at one temperature: a record of `ODARegressor.history_`.
+
+    `unexplained` is the mean squared error of predictions made before samples were learned, over the
+    variance of the outputs. It is infinite if `fit` trains the models only at its end, because they have
+    many parameters. `seconds` have been spent since the fit began.
+    """
+
+    temperature: float
+    n_codevectors: int
+    unexplained: float
+    n_samples_seen: int
+    seconds: float
+    codevectors: Array
 
 
 class CodebookRegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):

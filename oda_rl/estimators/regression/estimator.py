@@ -12,11 +12,10 @@ from oda_rl.estimators.drift import Forgetful, Watch, watch_schema
 from oda_rl.estimators.one_sample import observe_one
 from oda_rl.estimators.parameters import choice, declared, may_be_flat, restored
 from oda_rl.estimators.regression.base import CodebookRegressor
-from oda_rl.estimators.regression.local_models import KNOWN, LocalModel
+from oda_rl.estimators.regression.local_models import KNOWN, LocalModel, ModelSettings
 from oda_rl.estimators.regression.one_sample import PreparedOutputs, row_of
 from oda_rl.estimators.regression.predictor import Predictor, judge_schema
 from oda_rl.estimators.regression.session import RegressionRun
-from oda_rl.estimators.regression.settings import ModelSettings
 from oda_rl.estimators.session_schema import regression_schema
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data, check_data, without_copies
@@ -208,22 +207,17 @@ class ODARegressor(Forgetful, CodebookRegressor):
     # -- learning --------------------------------------------------------------------------------
 
     def _fit(self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
-        run, samples, weight = self._take_in(X, y, sample_weight, begin=True)
-        d = run.n_features
-        data = without_copies(Data(samples[:, :d], samples[:, d:], weight))
-        run.fit(np.hstack([data.samples, data.targets]), data.weight / data.weight.mean())
+        data = without_copies(self._checked(X, y, sample_weight, begin=True))
+        self._run.fit(np.hstack(data[:2]), data.weight / data.weight.mean())
         self._publish()
 
     def _partial_fit(self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
-        run, samples, weight = self._take_in(X, y, sample_weight, begin=not hasattr(self, "_run"))
-        d = run.n_features
-        data = Data(samples[:, :d], samples[:, d:], weight)
-        self._watched(data)
+        self._watched(self._checked(X, y, sample_weight, begin=not hasattr(self, "_run")))
 
-    def _take_in(
+    def _checked(
         self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None, begin: bool
-    ) -> tuple[RegressionRun, Array, Array]:
-        """The run, a new one if `begin`; checked inputs and outputs side by side; weights."""
+    ) -> Data:
+        """Validated data with outputs (n_samples, n_outputs), for the run: a new one if `begin`."""
         settings, models = self._settings(begin)
         data = check_data(self, self._divergence, X, y, sample_weight, reset=begin, targets="outputs")
         outputs = data.targets.reshape(len(data.weight), -1).astype(np.float64)
@@ -239,7 +233,7 @@ class ODARegressor(Forgetful, CodebookRegressor):
             )
         else:
             self._run.resume(settings)
-        return self._run, np.column_stack([data.samples, outputs]), data.weight
+        return data._replace(targets=outputs)
 
     def _annealing(self) -> Settings:
         return self._settings(begin=False)[0]
@@ -252,7 +246,7 @@ class ODARegressor(Forgetful, CodebookRegressor):
         return self._watched_few(X, outputs, observe_one, run, row, PreparedOutputs) > 0
 
     def _learn(self, data: Data) -> None:
-        self._run.observe(np.hstack([data.samples, data.targets]), data.weight)
+        self._run.observe(np.hstack(data[:2]), data.weight)
         self._count()
         self._clear_lazy_attributes()
 
@@ -268,11 +262,9 @@ class ODARegressor(Forgetful, CodebookRegressor):
 
     def _restart(self, recent: Data) -> None:
         old = self._run
-        sizes = old.n_features, old.n_outputs
-        run = RegressionRun(old.settings, old.models, *sizes, old.rng)
-        run.observe(np.hstack([recent.samples, recent.targets]), recent.weight)
-        run.n_seen = old.n_seen
-        self._run = run
+        self._run = old.untrained(old.models)
+        self._run.observe(np.hstack(recent[:2]), recent.weight)
+        self._run.n_seen = old.n_seen
         self._count()
         self._clear_lazy_attributes()
 

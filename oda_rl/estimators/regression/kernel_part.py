@@ -1,6 +1,6 @@
 """A kernel machine for the part of the outputs that the cells are too few to represent."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
@@ -11,8 +11,8 @@ from oda_rl._schema import Schema
 from oda_rl._types import Array
 from oda_rl._validation import OF_DATA
 from oda_rl.estimators.progress import begin_stage
-from oda_rl.estimators.regression.mixture import BLOCK, LEAST_LEFT, global_model
-from oda_rl.estimators.regression.refit import measure_noise
+from oda_rl.estimators.regression.fitting import measure_noise
+from oda_rl.estimators.regression.mixture import BLOCK, LEAST_LEFT, global_model, joint_leverage
 
 if TYPE_CHECKING:
     from oda_rl.estimators.regression.session import RegressionRun
@@ -116,12 +116,12 @@ def add_kernel(run: "RegressionRun", samples: Array, weight: Array) -> None:
     assert run.leverage is not None
     begin_stage("kernel")
     d, metric = run.n_inputs, run.scaling.metric[: run.n_inputs]
-    standard = run.scaling.with_outputs(run.with_effects(samples), d)
+    standard = run.scaling.with_outputs(run.insert_effects(samples), d)
     inputs, outputs, rows = run.to_distance(standard), standard[:, d:], tried(len(samples))
     base = global_model(inputs, outputs, weight, linear=True)
-    before = base.leverage if run.told is None else np.maximum(base.leverage, run.told)
-    told = (np.average(one, weights=weight[rows]) for one in (before, run.leverage))
-    if max(told) >= 1.0 - LEAST_LEFT:  # leave-one-out errors are meaningless
+    before = joint_leverage(base.leverage, run.effects_leverage)
+    mean_leverages = [np.average(one, weights=weight[rows]) for one in (before, run.leverage)]
+    if max(mean_leverages) >= 1.0 - LEAST_LEFT:  # leave-one-out errors are meaningless
         return
     residuals = (outputs - run.predictor.of_scaled(inputs, standard[:, :d]))[rows]
     alone = errors_left_out(np.sqrt(weight[rows])[:, None] * residuals, run.leverage)
@@ -206,27 +206,11 @@ def _fit(data: _Data, landmarks: Array, scale: Array, smooth: bool) -> _Tried:
         return root[part] * solve_triangular(lower, kernels.T, lower=True).T
 
     target = root * data.rest
-    ridge, told = solve_in_blocks(columns_of, len(landmarks), target, MAX_ORDER, None, data.before)
+    ridge, columns = solve_in_blocks(columns_of, len(landmarks), target, MAX_ORDER, None, data.before)
     coefficients = solve_triangular(lower, ridge.solution, lower=True, trans="T")
-    residuals = target[tried(len(target))] - told @ ridge.solution
+    residuals = target[tried(len(target))] - columns @ ridge.solution
     left_out = errors_left_out(residuals, ridge.leverage)
     return _Tried(KernelPart(landmarks, coefficients, scale, smooth), left_out)
-
-
-# -- storing: a kernel is an optional entry of what it belongs to ---------------------------------------
-
-
-def stored(kernel: KernelPart | None) -> dict[str, Any]:
-    """The entries in a model file, none without a kernel."""
-    return {} if kernel is None else {"kernel": kernel._asdict()}
-
-
-def restored(state: dict[str, Any]) -> KernelPart | None:
-    """The kernel in a stored state, or None."""
-    if "kernel" not in state:
-        return None
-    kept = state["kernel"]
-    return KernelPart(**{**kept, "smooth": bool(kept["smooth"])})
 
 
 def kernel_schema(n_landmarks: str, n_inputs: str) -> Schema:

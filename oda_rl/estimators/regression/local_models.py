@@ -1,6 +1,6 @@
-"""Local models of cells: the interface of user-defined ones, an example, and the annealer."""
+"""Local models of cells: the interface of user-defined ones, settings, and the annealer."""
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,6 +97,22 @@ class Quadratic:
         """The basis functions: 1, the inputs, and their products."""
         i, j = np.triu_indices(X.shape[1])
         return np.column_stack([np.ones(len(X)), X, X[:, i] * X[:, j]])
+
+
+class ModelSettings(NamedTuple):
+    """Settings of a regressor beyond those of a partition."""
+
+    local_model: str | LocalModel
+    output_weight: float
+    softness: float | str
+    ridge: float | str
+    pilot_rounds: int
+    kernel: str | None
+
+    @classmethod
+    def of(cls, estimator: Any) -> "ModelSettings":
+        """The settings of an estimator."""
+        return cls(*(getattr(estimator, name) for name in cls._fields))
 
 
 class ModelAnnealer(Annealer):

@@ -148,19 +148,19 @@ def fit_mixture(
     temperature: float,
     linear: bool,
     ridge: float | None = None,
-    told: Array | None = None,
+    used_leverage: Array | None = None,
 ) -> Mixture:
     """Least squares of sum_i p_i(x) f_i(x) with a ridge towards the model of a single cell.
 
     `inputs` (n_samples, n_inputs) and `outputs` (n_samples, n_outputs) are scaled, `weight` has a mean
     of about 1. The cells at `codevectors` (n_cells, n_inputs) overlap at `temperature`, 0 for nearest
     cells; their models are `linear` or constant. A ridge of None is chosen by cross-validation. If some
-    inputs were computed from the outputs, `told` (n_tried,) is the leverage that these have already used
-    up, for each sample of the ridge trials.
+    inputs were computed from the outputs, `used_leverage` (n_tried,) is the leverage that these have
+    already used up, for each sample of the ridge trials.
     """
     k, d = codevectors.shape
     base, before, base_score = global_model(inputs, outputs, weight, linear)
-    before = before if told is None else np.maximum(before, told)
+    before = joint_leverage(before, used_leverage)
     root = np.sqrt(weight)[:, None]
     target = root * (outputs - base[0] - inputs @ base[1:])
     n, p, rows = len(inputs), k * (d + 1 if linear else 1), tried(len(inputs))
@@ -178,6 +178,11 @@ def fit_mixture(
     parts = found.solution.reshape(k, p // k, -1)
     theta = _models_of(parts, base, codevectors, width_of(temperature))
     return Mixture(theta, found.leverage, found.score)
+
+
+def joint_leverage(leverage: Array, used: Array | None) -> Array:
+    """The leverages (n_tried,) of a model whose inputs may have `used` some up."""
+    return leverage if used is None else np.maximum(leverage, used)
 
 
 def _models_of(parts: Array, base: Array, codevectors: Array, width: float) -> Array:

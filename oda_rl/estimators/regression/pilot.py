@@ -167,89 +167,72 @@ def range_without_wild(inputs: Array, weight: Array) -> tuple[Array, Array]:
     return np.where(wild, low, -np.inf), np.where(wild, high, np.inf)
 
 
-class Pilot:
-    """A mixture of linear models over a first partition, which is annealed with `settings`.
+def learn_pilot(
+    settings: Settings,
+    standard: Array,
+    weight: Array,
+    metric: Array,
+    n_inputs: int,
+    followed: Array | None,
+    rng: np.random.Generator,
+) -> tuple[Array, Array]:
+    """Learn a mixture of linear models over a first partition, which is annealed with `settings`.
 
     Its slopes show how much each input matters for the outputs. The cells of the next partition follow
     its predictions: cells that followed the outputs themselves would follow their noise.
 
     `standard` (n_samples, n_inputs + n_outputs) are standardised inputs and outputs, with their
-    `weight`; `metric` (n_inputs + n_outputs,) is how much standard deviations count in the distance.
+    `weight`; `metric` (n_inputs + n_outputs,) is how much standard deviations count in the distance. The
+    cells of the pilot follow the inputs and, unless None, `followed` (n_samples, n_outputs).
+
+    Returns predictions of the standardised outputs (n_samples, n_outputs), and how much a standard
+    deviation of each input should count in the distance (n_inputs,), the largest 1.
     """
-
-    def __init__(
-        self,
-        settings: Settings,
-        standard: Array,
-        weight: Array,
-        metric: Array,
-        n_inputs: int,
-        rng: np.random.Generator,
-    ) -> None:
-        # The pilot is temporary, so that it may have more cells than the final model.
-        self._settings = settings._replace(
-            max_codevectors=min(CELLS, most_cells(1 + n_inputs)), finish=False, max_samples=None
-        )
-        self._standard, self._weight, self._metric = standard, weight, metric
-        self._n_inputs, self._rng = n_inputs, rng
-
-    def __call__(self, followed: Array | None) -> tuple[Array, Array]:
-        """Learn, with cells that follow the inputs and, unless None, `followed` (n_samples, n_outputs).
-
-        Returns predictions of the standardised outputs (n_samples, n_outputs), and how much a standard
-        deviation of each input should count in the distance (n_inputs,), the largest 1.
-        """
-        n, d = len(self._standard), self._n_inputs
-        chosen = np.arange(n) if n <= SAMPLES else self._rng.choice(n, SAMPLES, replace=False)
-        weight = self._weight[chosen] / self._weight[chosen].mean()
-        inputs = np.ascontiguousarray(self._standard[:, :d] * self._metric[:d])
-        space = inputs if followed is None else np.hstack([inputs, followed * self._metric[d:]])
-        run = Run(self._settings, space.shape[1], self._rng)
-        codevectors = run.fit(space[chosen], weight)[:, :d]
-        distance = nearest_distances(inputs[chosen], codevectors)
-        width = max(SOFTNESS * float(np.average(distance, weights=weight)), SMALLEST_SQUARE)
-        outputs = self._standard[chosen, d:]
-        theta = fit_mixture(inputs[chosen], outputs, weight, codevectors, width, True).theta
-        cells = _Cells(codevectors, width, theta.reshape(outputs.shape[1], d + 1, -1))
-        predicted = np.empty((n, outputs.shape[1]))
-        location, no_scale = np.ascontiguousarray(codevectors.T), np.ones(d)
-        predict_all(inputs, no_scale, location, len(codevectors), width, theta, d + 1, predicted)
-        return predicted, self._relevance(cells, inputs[chosen[:SLOPES]], weight[:SLOPES])
-
-    def _relevance(self, cells: "_Cells", points: Array, weight: Array) -> Array:
-        """Root mean squares of slopes per standard deviation, relative to the largest."""
-        d = self._n_inputs
-        slopes = np.empty(d)
-        for j, change in enumerate(cells.changes(points, STEP * self._metric[:d])):
-            slopes[j] = np.sqrt(np.average((change**2).sum(axis=1), weights=weight))
-        if not slopes.max() > 0.0:
-            return np.ones(d)
-        return np.maximum(slopes / slopes.max(), LEAST_RELEVANCE)
+    n, d = len(standard), n_inputs
+    # The pilot is temporary, so that it may have more cells than the final model.
+    k = min(CELLS, most_cells(1 + d))
+    settings = settings._replace(max_codevectors=k, finish=False, max_samples=None)
+    chosen = np.arange(n) if n <= SAMPLES else rng.choice(n, SAMPLES, replace=False)
+    weight = weight[chosen] / weight[chosen].mean()
+    inputs = np.ascontiguousarray(standard[:, :d] * metric[:d])
+    space = inputs if followed is None else np.hstack([inputs, followed * metric[d:]])
+    run = Run(settings, space.shape[1], rng)
+    codevectors = run.fit(space[chosen], weight)[:, :d]
+    distance = nearest_distances(inputs[chosen], codevectors)
+    width = max(SOFTNESS * float(np.average(distance, weights=weight)), SMALLEST_SQUARE)
+    outputs = standard[chosen, d:]
+    theta = fit_mixture(inputs[chosen], outputs, weight, codevectors, width, True).theta
+    predicted = np.empty((n, outputs.shape[1]))
+    location, no_scale = np.ascontiguousarray(codevectors.T), np.ones(d)
+    predict_all(inputs, no_scale, location, len(codevectors), width, theta, d + 1, predicted)
+    slopes, theta = np.empty(d), theta.reshape(outputs.shape[1], d + 1, -1)
+    cells = codevectors, width, theta
+    for j, change in enumerate(output_changes(*cells, inputs[chosen[:SLOPES]], STEP * metric[:d])):
+        slopes[j] = np.sqrt(np.average((change**2).sum(axis=1), weights=weight[:SLOPES]))
+    if not slopes.max() > 0.0:
+        return predicted, np.ones(d)
+    return predicted, np.maximum(slopes / slopes.max(), LEAST_RELEVANCE)
 
 
-class _Cells(NamedTuple):
-    """A mixture of linear models `theta` (n_outputs, 1 + n_inputs, n_cells) over overlapping cells."""
+def output_changes(
+    codevectors: Array, temperature: float, theta: Array, points: Array, steps: Array
+) -> Iterator[Array]:
+    """Yield, for each input, the change (n_points, n_outputs) from a step below points to one above.
 
-    codevectors: Array
-    temperature: float
-    theta: Array
+    The outputs are those of linear models `theta` (n_outputs, 1 + n_inputs, n_cells) in cells that
+    overlap at a temperature. Distances and outputs of the cells at the points are computed once, so that
+    a step in one input costs only as much as that input.
+    """
+    near = cdist(points, codevectors, "sqeuclidean")
+    values = (theta[:, :1] + points @ theta[:, 1:]).transpose(1, 0, 2)
 
-    def changes(self, points: Array, steps: Array) -> Iterator[Array]:
-        """Yield, for each input, the change (n_points, n_outputs) from a step below points to one above.
+    def at(j: int, step: float) -> Array:
+        away = 2.0 * step * (points[:, j : j + 1] - codevectors[:, j])
+        share = softmax((near + away) / -temperature, axis=1)
+        return np.asarray(np.einsum("nk,nmk->nm", share, values + step * theta[:, 1 + j]))
 
-        Distances and outputs of the cells at the points are computed once, so that a step in one input
-        costs only as much as that input.
-        """
-        near = cdist(points, self.codevectors, "sqeuclidean")
-        values = (self.theta[:, :1] + points @ self.theta[:, 1:]).transpose(1, 0, 2)
-
-        def at(j: int, step: float) -> Array:
-            away = 2.0 * step * (points[:, j : j + 1] - self.codevectors[:, j])
-            share = softmax((near + away) / -self.temperature, axis=1)
-            return np.asarray(np.einsum("nk,nmk->nm", share, values + step * self.theta[:, 1 + j]))
-
-        for j, step in enumerate(steps):
-            yield at(j, step) - at(j, -step)
+    for j, step in enumerate(steps):
+        yield at(j, step) - at(j, -step)
 
 
 def relevance_of(settings: Settings, data: Data, rng: np.random.Generator) -> Array:
@@ -262,6 +245,6 @@ def relevance_of(settings: Settings, data: Data, rng: np.random.Generator) -> Ar
     scaling = Scaling.of(samples, data.weight, d, 1.0, usual_range)
     standard, followed = scaling.with_outputs(samples, d), None
     for _ in range(ROUNDS):
-        pilot = Pilot(settings, standard, data.weight, scaling.metric, d, rng)
-        followed, scaling.metric[:d] = pilot(followed)
+        own = settings, standard, data.weight, scaling.metric, d, followed, rng
+        followed, scaling.metric[:d] = learn_pilot(*own)
     return np.asarray(scaling.metric[:d])

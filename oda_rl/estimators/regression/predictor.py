@@ -1,20 +1,45 @@
-"""Predictions of a mixture of local models, with all the arrays they need."""
+"""Predictions of a mixture of local models, and of a stream's first samples before there are cells."""
 
-from typing import Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from oda_rl import _effects
 from oda_rl._effects import Effects, count_stored, effects_schema
+from oda_rl._ridge import errors_left_out, tried
 from oda_rl._schema import Rules, Schema, Sized, Sizes, expect
 from oda_rl._statistics import are_rising
 from oda_rl._types import Array
 from oda_rl._validation import CONSTANT, OF_DATA, SMALLEST_DEVIATION
-from oda_rl.estimators.regression import kernel_part, mixture
+from oda_rl.estimators.regression import mixture
 from oda_rl.estimators.regression.kernel_part import KernelPart, kernel_schema
 from oda_rl.estimators.regression.local_models import LocalModel
-from oda_rl.estimators.regression.pilot import Scaling
+from oda_rl.estimators.regression.pilot import OUTERMOST, Scaling, usual_range
 from oda_rl.estimators.targets import MARGIN
+
+if TYPE_CHECKING:
+    from oda_rl.estimators.regression.session import RegressionRun
+
+# With at least ENOUGH samples, the outermost at either end, which may be an outlier, does not count for
+# the usual range of inputs. LEFT_OUT is one and a half, as quantiles are taken between two samples.
+ENOUGH, LEFT_OUT = 10, 1.5
+# A plane is fitted again when the number of samples has only zeros after so many binary digits: it then
+# lacks at most one in eight of them. To fit it with every sample would take too long.
+DIGITS = 4
+# Minimum number of samples for slopes: if one of two is left out, the other determines none.
+LEAST = 3
+
+
+def stored_extras(effects: Effects | None, kernel: KernelPart | None) -> dict[str, Any]:
+    """The entries of a model file for effects and a kernel: none for what there is not."""
+    parts = {"effects": effects, "kernel": kernel}
+    return {name: part._asdict() for name, part in parts.items() if part is not None}
+
+
+def restored_extras(state: dict[str, Any]) -> tuple[Effects | None, KernelPart | None]:
+    """The effects and the kernel in a state with the entries of `stored_extras`."""
+    effects = Effects(**state["effects"]) if "effects" in state else None
+    return effects, KernelPart(**state["kernel"]) if "kernel" in state else None
 
 
 def _is_of_data(scaling: Any, sizes: Sizes) -> None:
@@ -104,16 +129,15 @@ class Predictor(NamedTuple):
         """Return the state without the kind of the models, for a model file."""
         k = self.n_cells
         cells = {"location": self.location[:, :k], "theta": self.theta[:, :k]}
-        units = {"scaling": self.scaling.get_state()}
-        parts = {**_effects.stored(self.effects), **kernel_part.stored(self.kernel)}
-        return {**units, **cells, "gate": self.gate, **parts}
+        parts = {"scaling": self.scaling.get_state(), **cells, "gate": self.gate}
+        return parts | stored_extras(self.effects, self.kernel)
 
     @classmethod
     def restored(cls, state: dict[str, Any], q: int, own: LocalModel | None) -> "Predictor":
         """A predictor with the state that `get_state` returned; `q` does not count effects."""
         location, gate = state["location"], float(state["gate"])
         k = location.shape[1]
-        effects, kernel = _effects.restored(state), kernel_part.restored(state)
+        effects, kernel = restored_extras(state)
         q += len(effects) if effects is not None and q > 1 else 0
         cells = location, state["theta"], k, gate, q, own
         return cls(Scaling(**state["scaling"]), *cells, effects, kernel)
@@ -138,3 +162,82 @@ def predictor_schema(known: bool, d: str = "d") -> Schema:
         "gate": "float in [0, inf)",
     }
     return Sized(entries, t="q*m") if known else entries
+
+
+# -- before there are cells -----------------------------------------------------------------------------
+
+
+class FirstMean(NamedTuple):
+    """The mean of the outputs of the buffered samples, for models that are not linear."""
+
+    samples: Array  # (n_samples, n_inputs + n_outputs)
+    weight: Array
+    n_inputs: int
+
+    @property
+    def mean(self) -> Array:
+        """The mean of each output, (n_outputs,)."""
+        return np.average(self.samples, axis=0, weights=self.weight)[self.n_inputs :]
+
+    @property
+    def deviation(self) -> Array:
+        """Standard deviations (n_outputs,) of the outputs."""
+        squares = (self.samples[:, self.n_inputs :] - self.mean) ** 2
+        return np.asarray(np.sqrt(np.average(squares, axis=0, weights=self.weight)))
+
+    def outputs(self, inputs: Array) -> Array:
+        """The mean for each of the inputs, (n_samples, n_outputs)."""
+        return np.tile(self.mean, (len(inputs), 1))
+
+    @property
+    def slopes(self) -> Array:
+        """Zero slopes, (n_outputs, n_inputs)."""
+        return np.zeros((self.samples.shape[1] - self.n_inputs, self.n_inputs))
+
+
+class FirstPlane(NamedTuple):
+    """A linear ridge regression on the first of the buffered samples."""
+
+    predictor: Predictor
+    deviation: Array  # (n_outputs,), of leave-one-out errors
+    of_samples: tuple[int, int]  # number of samples dropped before these, and of these
+
+    @classmethod
+    def of(cls, samples: Array, weight: Array, n_inputs: int, n_dropped: int) -> "FirstPlane":
+        """Fit samples (n_samples, n_inputs + n_outputs) in the data's units."""
+        d, (n, width) = n_inputs, samples.shape
+        outermost = max(OUTERMOST, LEFT_OUT / n) if n >= ENOUGH else OUTERMOST
+        scaling = Scaling.of(samples, weight, d, 1.0, partial(usual_range, outermost=outermost))
+        standard = scaling.with_outputs(samples, d)
+        inputs, outputs = standard[:, :d], standard[:, d:]
+        theta, leverage, _ = mixture.global_model(inputs, outputs, weight, linear=n >= LEAST)
+        rows = tried(n)
+        errors = errors_left_out((outputs - theta[0] - inputs @ theta[1:])[rows], leverage)
+        deviation = np.sqrt(np.average(errors**2, axis=0, weights=weight[rows])) * scaling.deviation[d:]
+        cell = np.zeros((width, 1)), theta.T.reshape(-1, 1), 1
+        return cls(Predictor(scaling, *cell, 1.0, 1 + d, None), deviation, (n_dropped, n))
+
+    def outputs(self, inputs: Array) -> Array:
+        """Predictions (n_samples, n_outputs) of raw inputs, with the same bounds as later ones."""
+        return self.predictor.outputs(inputs)
+
+    @property
+    def slopes(self) -> Array:
+        """Slopes of the plane (n_outputs, n_inputs), in the data's units."""
+        q, deviation = self.predictor.q, self.predictor.scaling.deviation
+        theta = self.predictor.theta.reshape(-1, q)
+        return theta[:, 1:] * deviation[q - 1 :, None] / deviation[: q - 1]
+
+
+def first_guess(run: "RegressionRun") -> FirstMean | FirstPlane:
+    """The model of the samples that a run has buffered: it does not depend on how these were chunked.
+
+    A plane is kept in the run for further calls.
+    """
+    n, d, weight = len(run.buffer), run.n_inputs, run.buffer_weight
+    if not run.linear:
+        return FirstMean(run.buffer, weight, d)
+    n -= n % (1 << max(0, n.bit_length() - DIGITS))
+    if run.plane is None or run.plane.of_samples != (run.n_dropped, n):
+        run.plane = FirstPlane.of(run.buffer[:n], weight[:n], d, run.n_dropped)
+    return run.plane

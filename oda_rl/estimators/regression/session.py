@@ -5,23 +5,23 @@ from typing import Any
 
 import numpy as np
 
-from oda_rl import _effects
 from oda_rl._effects import Effects
 from oda_rl._statistics import variances
 from oda_rl._types import Array
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.model_learning import ERROR, INPUT_DISTORTION
-from oda_rl.estimators.hard_path import HardPath
-from oda_rl.estimators.progress import begin_stage
-from oda_rl.estimators.regression import kernel_part, mixture
-from oda_rl.estimators.regression.first_guess import FirstPlane, first_guess
+from oda_rl.estimators.regression import mixture
+from oda_rl.estimators.regression.fitting import FittedEffects, fit_best
 from oda_rl.estimators.regression.kernel_part import KernelPart, add_kernel
-from oda_rl.estimators.regression.local_models import RIDGE, LocalModel, ModelAnnealer
-from oda_rl.estimators.regression.pilot import Pilot, RangeOf, Scaling, range_without_wild, usual_range
-from oda_rl.estimators.regression.predictor import Predictor
-from oda_rl.estimators.regression.refit import measure_noise, refit, refit_own
-from oda_rl.estimators.regression.settings import ModelSettings
-from oda_rl.estimators.regression.trials import fit_best
+from oda_rl.estimators.regression.local_models import RIDGE, LocalModel, ModelAnnealer, ModelSettings
+from oda_rl.estimators.regression.pilot import Scaling, learn_pilot, range_without_wild
+from oda_rl.estimators.regression.predictor import (
+    FirstPlane,
+    Predictor,
+    first_guess,
+    restored_extras,
+    stored_extras,
+)
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
 
@@ -31,8 +31,6 @@ STREAM_SOFTNESS = 1.0
 EARLY_RELEVANCE = 0.15
 # A fit has at least so many samples per cell, and as many as the parameters of its model.
 SAMPLES_PER_CELL = 3
-# Models with more parameters are not trained while the cells of a fit move: a step costs their square.
-TRAINED = 64
 
 
 class RegressionRun(Run):
@@ -51,12 +49,13 @@ class RegressionRun(Run):
     ) -> None:
         super().__init__(settings, n_inputs + n_outputs, rng)
         self.models = models
-        # There are more inputs than features if effects of these are offered.
+        # There are more inputs than features if effects of these are used.
         self.n_features = self.n_inputs = n_inputs
         self.n_outputs = n_outputs
         self.effects: Effects | None = None
-        self.told: Array | None = None  # during a fit
-        self.leverage: Array | None = None  # during a fit
+        # During a fit: leverages of the samples of the ridge trials, in effects and in all.
+        self.effects_leverage: Array | None = None
+        self.leverage: Array | None = None
         self.kernel: KernelPart | None = None
         self.plane: FirstPlane | None = None  # of the buffered samples
         self.scaling: Scaling | None = None
@@ -131,32 +130,34 @@ class RegressionRun(Run):
         most = min(most, mixture.most_cells(self.n_basis))
         self.settings = self.settings._replace(max_codevectors=min(most, self.settings.max_codevectors))
         given = self.models
-        codevectors = fit_best(self, samples, weight)
+        fit_best(self, samples, weight)
         self.models = given
         add_kernel(self, samples, weight)
-        self.told = self.leverage = None
+        self.effects_leverage = self.leverage = None
         self.stop_clock()
-        return codevectors
+        return np.asarray(self.book.codevectors)
 
-    def another(self, models: ModelSettings) -> "RegressionRun":
-        """An untrained run with other models."""
+    def untrained(self, models: ModelSettings, effects: FittedEffects | None = None) -> "RegressionRun":
+        """An untrained run with these models and effects of features, if there are any."""
         other = RegressionRun(self.settings, models, self.n_features, self.n_outputs, self.rng)
         other._clock = self._clock
+        if effects is not None:
+            other.use_effects(*effects)
         return other
 
-    def offer(self, effects: Effects | None, told: Array | None) -> None:
+    def use_effects(self, effects: Effects, leverage: Array | None = None) -> None:
         """Let an untrained run use `effects` of features as further inputs.
 
-        `told` is the leverage that the effects already used up, for each sample of the ridge trials.
+        `leverage` is what the effects have already used up, for each sample of the ridge trials.
         """
-        self.effects, self.told = effects, told
-        self.n_inputs = self.n_features + (0 if effects is None else len(effects))
+        self.effects, self.effects_leverage = effects, leverage
+        self.n_inputs = self.n_features + len(effects)
         self.buffer = np.empty((0, self.n_inputs + self.n_outputs))
         q = self.n_basis
         if self.own is None:
             self.payload |= {"theta": (q * self.n_outputs, "mean"), "gain": (q * q, "mean")}
 
-    def with_effects(self, samples: Array) -> Array:
+    def insert_effects(self, samples: Array) -> Array:
         """Raw inputs, with or without outputs behind them, with the effects inserted after inputs."""
         if self.effects is None:
             return samples
@@ -166,48 +167,7 @@ class RegressionRun(Run):
 
     def observe(self, samples: Array, weight: Array) -> None:
         """Learn from the next samples of a stream, raw inputs and outputs."""
-        super().observe(self.with_effects(samples), weight)
-
-    def fit_once(
-        self,
-        samples: Array,
-        weight: Array,
-        ranked: bool = False,
-        range_of: RangeOf = usual_range,
-        least: float = 0.0,
-    ) -> tuple[Array, float]:
-        """Fit once; return the final codevectors and the cross-validated error, infinite without one.
-
-        Inputs are `ranked` or not, bounded by `range_of`; new samples have an error of at least `least`.
-        """
-        d, score, samples = self.n_inputs, np.inf, self.with_effects(samples)
-        self.scaling = Scaling.of(samples, weight, d, self.models.output_weight, range_of, ranked)
-        standard = self.scaling.with_outputs(samples, d)
-        followed = standard[:, d:]
-        for i in range(self.models.pilot_rounds):
-            begin_stage(f"pilot {i + 1} of {self.models.pilot_rounds}")
-            pilot = Pilot(self.settings, standard, weight, self.scaling.metric, d, self.rng)
-            followed, self.scaling.metric[:d] = pilot(followed if i > 0 else None)
-        scaled = np.column_stack([standard[:, :d], followed]) * self.scaling.metric
-        begin_stage("cells")
-        self.begin(scaled, weight)
-        trained = self.n_basis <= TRAINED or not self.settings.finish
-        self.anneal(scaled, standard[:, d:] if trained else None, weight, self._end_stream_level)
-        if not trained:
-            self.unexplained = [np.inf] * len(self.unexplained)
-        book = self.book
-        codevectors = HardPath(self, scaled, weight).final()
-        book.location[:, : len(book)] = codevectors.T
-        distance = mixture.nearest_distances(scaled[:, :d], codevectors[:, :d])
-        width = float(np.average(distance, weights=weight))
-        self.figures[INPUT_DISTORTION] = max(width, 1e-300)
-        if self.settings.finish and self.own is None:
-            score = refit(self, standard, weight)
-        elif self.settings.finish:
-            refit_own(self, standard, weight)
-        if self.settings.finish:
-            measure_noise(self, standard, weight, max(score, least))
-        return codevectors, score
+        super().observe(self.insert_effects(samples), weight)
 
     def to_distance(self, standard: Array) -> Array:
         """Convert standardised inputs to units of the distance; outputs behind them are dropped."""
@@ -220,8 +180,8 @@ class RegressionRun(Run):
         self.scaling = Scaling.of(samples, weight, d, counting, range_without_wild)
         standard = self.scaling.with_outputs(samples, d)
         if self.models.pilot_rounds > 0 and d > 1:
-            pilot = Pilot(self.settings, standard, weight, self.scaling.metric, d, self.rng)
-            self.scaling.metric[:d] = np.maximum(pilot(None)[1], EARLY_RELEVANCE)
+            own = self.settings, standard, weight, self.scaling.metric, d, None, self.rng
+            self.scaling.metric[:d] = np.maximum(learn_pilot(*own)[1], EARLY_RELEVANCE)
         self.begin(standard * self.scaling.metric, weight)
 
     def _in_units(self, samples: Array) -> tuple[Array, Array | None]:
@@ -274,7 +234,7 @@ class RegressionRun(Run):
     def in_distance(self, inputs: Array) -> Array:
         """Raw inputs in the units of the distance, with effects if there are any."""
         assert self.scaling is not None
-        return self.to_distance(self.scaling.standardise(self.with_effects(inputs)))
+        return self.to_distance(self.scaling.standardise(self.insert_effects(inputs)))
 
     @property
     def relevance(self) -> Array:
@@ -334,14 +294,14 @@ class RegressionRun(Run):
             "softness": self.softness,
             "unexplained": self.unexplained,
             "figures": None if self.annealer is None else self.figures,
-            **_effects.stored(self.effects),
-            **kernel_part.stored(self.kernel),
+            **stored_extras(self.effects, self.kernel),
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Restore the state that `get_state` returned, in a new run."""
-        self.offer(_effects.restored(state), None)
-        self.kernel = kernel_part.restored(state)
+        effects, self.kernel = restored_extras(state)
+        if effects is not None:
+            self.use_effects(effects)
         if state["scaling"] is not None:
             self.scaling = Scaling(**state["scaling"])
         self.softness, self.unexplained = float(state["softness"]), list(state["unexplained"])

@@ -23,7 +23,7 @@ from oda_rl.estimators.base import Estimator
 from oda_rl.estimators.classification.base import CodebookClassifier
 from oda_rl.estimators.classification.book import probabilities
 from oda_rl.estimators.partition import ODAPartition
-from oda_rl.estimators.regression.refit import BORROWED
+from oda_rl.estimators.regression.fitting import BORROWED
 from oda_rl.estimators.targets import Data, OutputUnits, check_data, check_samples
 from oda_rl.estimators.tree.cells import squared_errors
 from oda_rl.estimators.tree.growth import GrowthPoint

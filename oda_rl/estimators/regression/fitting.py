@@ -1,0 +1,281 @@
+"""Fitting a regressor to a data set: choice of inputs by cross-validation, final models, errors."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from oda_rl._effects import Effects
+from oda_rl._statistics import have_tails
+from oda_rl._types import Array
+from oda_rl.codebook.model_learning import INPUT_DISTORTION
+from oda_rl.estimators.hard_path import HardPath
+from oda_rl.estimators.progress import begin_stage
+from oda_rl.estimators.regression import mixture
+from oda_rl.estimators.regression.local_models import (
+    LEAST_SHARE,
+    MEMORY,
+    RIDGE,
+    ModelAnnealer,
+    ModelSettings,
+)
+from oda_rl.estimators.regression.pilot import (
+    RangeOf,
+    Scaling,
+    are_cut,
+    learn_pilot,
+    range_seen,
+    usual_range,
+)
+
+if TYPE_CHECKING:
+    from oda_rl.estimators.regression.session import RegressionRun
+
+# Effects, and the leverages of the samples in their fit.
+FittedEffects = tuple[Effects, Array]
+# A fit without relevances of the pilot, or with ranks or effects, must lower the error to this part.
+CLEARLY = 0.9
+# With fewer samples than ENOUGH, effects must also lower the error on held-out samples to this part:
+# the leave-one-out formula accounts too little for effects that were learned from the same outputs.
+LESS, ENOUGH = 0.97, 500
+# With more samples than this, no fit without relevances of the pilot is tried: it would take too long.
+MANY = 1000
+# With fewer samples than this per parameter of a cell, held-out samples decide on the pilot.
+FEW_SAMPLES = 3
+# Number of folds of `held_out_errors`.
+FOLDS = 3
+# Models with more parameters are not trained while the cells of a fit move: a step costs their square.
+TRAINED = 64
+# Passes over the samples for user-defined models.
+OWN_EPOCHS = 10
+# The mean squared error of all samples counts in each cell like this many samples.
+BORROWED = 5.0
+
+
+def fit_best(run: "RegressionRun", samples: Array, weight: Array) -> None:
+    """Fit a run to raw inputs and outputs.
+
+    If cross-validation favours it, relevances of the pilot are not used, effects of features become
+    further inputs, and inputs with long tails are mapped to a normal distribution by their ranks, or are
+    not clipped: the few that lie far out may determine most of a plane.
+    """
+    inputs, held_out, chosen = samples[:, : run.n_features], 0.0, None
+    judged = run.settings.finish and run.own is None
+    piloted = run.models.pilot_rounds > 0
+    few = judged and piloted and FOLDS < len(samples) < FEW_SAMPLES * run.n_basis
+    if few:
+        run.models, held_out = pilot_or_not(run, samples, weight)
+    score = fit_once(run, samples, weight, least=held_out)
+
+    def improves(
+        models: ModelSettings, clearly: float, effects: FittedEffects | None = None, **how: Any
+    ) -> bool:
+        """Fit with other models and effects; keep this fit, and return True, if it is clearly better."""
+        nonlocal score
+        other = run.untrained(models, effects)
+        other_score = fit_once(other, samples, weight, **how)
+        if not other_score < clearly * score:
+            return False
+        score = other_score
+        vars(run).update(vars(other))
+        return True
+
+    if not judged or not np.isfinite(score):
+        return
+    models = best = run.models
+    if not few and models.pilot_rounds > 0 and inputs.shape[1] > 1 and len(samples) <= MANY:
+        flat = models._replace(pilot_rounds=0)
+        best = flat if improves(flat, CLEARLY) else models
+    effects = effects_for(run, samples, weight, best) if piloted else None
+    if effects is not None and improves(best, CLEARLY, effects):
+        chosen = effects
+        improves(models, 1.0, effects)  # with more inputs, pilots vary more
+    if have_tails(inputs, weight):
+        improves(models, CLEARLY, chosen, ranked=True)
+        if are_cut(inputs, weight):
+            before = run.rng.bit_generator.state
+            if not improves(models, CLEARLY, chosen, range_of=range_seen):
+                run.rng.bit_generator.state = before  # as if it had not been tried
+
+
+def effects_for(
+    run: "RegressionRun", samples: Array, weight: Array, models: ModelSettings
+) -> FittedEffects | None:
+    """Effects that may improve cells with these models, or None."""
+    d = run.n_features
+    if d == 1:  # effects of a single feature add nothing to cells
+        return None
+    effects = Effects.of(samples[:, :d], samples[:, d:], weight)
+    if effects is None or len(samples) >= ENOUGH:
+        return effects
+    without, bent = held_out_errors(run, samples, weight, [(models, False), (models, True)])
+    return effects if bent < LESS * without else None
+
+
+def pilot_or_not(run: "RegressionRun", samples: Array, weight: Array) -> tuple[ModelSettings, float]:
+    """The models with the smaller error on held-out samples, with relevances of the pilot or without.
+
+    The leave-one-out formula does not account for relevances that were learned from the same samples.
+    Also returns the mean squared error, in variances and summed over outputs.
+    """
+    trials = [(run.models, False), (run.models._replace(pilot_rounds=0), False)]
+    errors = held_out_errors(run, samples, weight, trials)
+    best = int(errors.argmin())
+    return trials[best][0], float(errors[best])
+
+
+def held_out_errors(
+    run: "RegressionRun", samples: Array, weight: Array, trials: list[tuple[ModelSettings, bool]]
+) -> Array:
+    """Mean squared errors of `trials`, models and whether to use effects, on held-out samples."""
+    d, errors = run.n_features, np.zeros(len(trials))
+    part = run.rng.permutation(len(samples)) % FOLDS
+    for i in range(FOLDS):
+        rest, out = part != i, samples[part == i]
+        for j, (models, bent) in enumerate(trials):
+            effects = Effects.of(samples[rest, :d], samples[rest, d:], weight[rest]) if bent else None
+            other = run.untrained(models, effects)
+            fit_once(other, samples[rest], weight[rest])
+            assert other.scaling is not None
+            off = (other.predict(out[:, :d]) - out[:, d:]) / other.scaling.deviation[-run.n_outputs :]
+            errors[j] += weight[part == i] @ (off**2).sum(axis=1)
+    return errors / weight.sum()
+
+
+def fit_once(
+    run: "RegressionRun",
+    samples: Array,
+    weight: Array,
+    ranked: bool = False,
+    range_of: RangeOf = usual_range,
+    least: float = 0.0,
+) -> float:
+    """Fit an untrained run once; return the cross-validated error.
+
+    Inputs are `ranked` or not, and bounded by `range_of`; new samples have an error of at least `least`.
+    The error is infinite unless built-in models are fitted to all samples at the end.
+    """
+    d, score, samples, models = run.n_inputs, np.inf, run.insert_effects(samples), run.models
+    run.scaling = scaling = Scaling.of(samples, weight, d, models.output_weight, range_of, ranked)
+    standard = scaling.with_outputs(samples, d)
+    followed = standard[:, d:]
+    for i in range(models.pilot_rounds):
+        begin_stage(f"pilot {i + 1} of {models.pilot_rounds}")
+        own = run.settings, standard, weight, scaling.metric, d, followed if i > 0 else None, run.rng
+        followed, scaling.metric[:d] = learn_pilot(*own)
+    scaled = np.column_stack([standard[:, :d], followed]) * scaling.metric
+    begin_stage("cells")
+    run.begin(scaled, weight)
+    trained = run.n_basis <= TRAINED or not run.settings.finish
+    run.anneal(scaled, standard[:, d:] if trained else None, weight, run._end_stream_level)
+    if not trained:
+        run.unexplained = [np.inf] * len(run.unexplained)
+    codevectors = HardPath(run, scaled, weight).final()
+    run.book.location[:, : len(run.book)] = codevectors.T
+    distance = mixture.nearest_distances(scaled[:, :d], codevectors[:, :d])
+    width = float(np.average(distance, weights=weight))
+    run.figures[INPUT_DISTORTION] = max(width, 1e-300)
+    if run.settings.finish:
+        if run.own is None:
+            score = refit(run, standard, weight)
+        else:
+            refit_own(run, standard, weight)
+        measure_noise(run, standard, weight, max(score, least))
+    return score
+
+
+def refit(run: "RegressionRun", standard: Array, weight: Array) -> float:
+    """Fit all local models together by least squares, with the overlap that cross-validation favours.
+
+    Parameters
+    ----------
+    run : RegressionRun
+        With its final cells; its models are changed.
+    standard : ndarray of shape (n_samples, n_inputs + n_outputs)
+        Standardised samples.
+    weight : ndarray of shape (n_samples,)
+        Of the samples.
+
+    Returns
+    -------
+    float
+        The mean squared error of the models by cross-validation, summed over outputs.
+    """
+    assert run.scaling is not None
+    d, book = run.n_inputs, run.book
+    metric = run.scaling.metric[:d]
+    inputs, outputs = standard[:, :d] * metric, standard[:, d:]
+    codevectors = book.codevectors[:, :d]
+    ridge = None if run.models.ridge == "auto" else float(run.models.ridge)
+    width = float(run.figures[INPUT_DISTORTION])
+
+    def fit(softness: float) -> mixture.Mixture:
+        return mixture.fit_mixture(
+            *(inputs, outputs, weight, codevectors),
+            *(softness * width, run.linear, ridge, run.effects_leverage),
+        )
+
+    if run.models.softness == "auto":
+        run.softness, found = mixture.choose_softness(fit)
+    else:
+        found = fit(run.softness)
+    assert isinstance(run.annealer, ModelAnnealer)
+    run.annealer.softness = run.softness
+    scale = np.tile(np.r_[1.0, metric] if run.linear else np.ones(1), run.n_outputs)
+    book["theta"][:] = found.theta * scale[:, None]
+    run.leverage = found.leverage
+    book["seen"][:] = MEMORY
+    book["gain"][:] = mixture.second_moments(
+        standard[:, :d], metric, weight, codevectors, run.gating_temperature, run.linear, RIDGE
+    )
+    return found.score
+
+
+def refit_own(run: "RegressionRun", standard: Array, weight: Array) -> None:
+    """Train user-defined models for a few more epochs; arguments as for `refit`."""
+    assert run.own is not None
+    assert run.scaling is not None
+    d, book = run.n_inputs, run.book
+    share = run.associations(standard[:, :d] * run.scaling.metric[:d])
+    theta = book["theta"]
+    for _ in range(OWN_EPOCHS):
+        for t in run.rng.permutation(len(standard)):
+            for i in np.flatnonzero(share[t] > LEAST_SHARE):
+                own = np.ascontiguousarray(theta[:, i])
+                part = float(min(1.0, weight[t] * share[t, i]))
+                theta[:, i] = run.own.update(own, standard[t, :d], standard[t, d:], part)
+
+
+def measure_noise(run: "RegressionRun", standard: Array, weight: Array, expected: float) -> None:
+    """Set the expected errors in the cells of a run, from standardised samples; see `noise_of`."""
+    d, scaled = run.n_inputs, run.to_distance(standard)
+    residuals = standard[:, d:] - run.predictor.of_scaled(scaled, standard[:, :d])
+    share = run.associations(scaled, run.own_share)
+    run.book["noise"][:] = noise_of(residuals, weight, share, expected)
+
+
+def noise_of(residuals: Array, weight: Array, share: Array, expected: float) -> Array:
+    """Mean squared errors to be expected in the cells, for each output.
+
+    Parameters
+    ----------
+    residuals : ndarray of shape (n_samples, n_outputs)
+        Residuals of a fit on its own samples, which are smaller than those of new samples.
+    weight : ndarray of shape (n_samples,)
+        Of the samples.
+    share : ndarray of shape (n_samples, n_cells)
+        Shares of the cells in the samples.
+    expected : float
+        The mean squared error of new samples, summed over outputs, by cross-validation; infinite if it
+        is not known.
+
+    Returns
+    -------
+    ndarray of shape (n_outputs, n_cells)
+    """
+    squared = residuals**2
+    overall = weight @ squared / weight.sum()
+    own = share * weight[:, None]
+    found = (squared.T @ own + BORROWED * overall[:, None]) / (own.sum(axis=0) + BORROWED)
+    left = float(overall.sum())
+    more = expected / left if left > 0.0 and np.isfinite(expected) else 1.0
+    return np.asarray(max(more, 1.0) * found)
