@@ -38,6 +38,11 @@ def find_monitor(env: gym.Env) -> Any | None:
     return next(filter(is_monitor, wrappers_of(env)), None)
 
 
+def episode_record(total: float, length: int, seconds: float) -> dict[str, Any]:
+    """The record of a finished episode, as the Monitor makes it: return, steps and time."""
+    return {"r": round(float(total), 6), "l": int(length), "t": round(seconds, 6)}
+
+
 class _Latest(list[float]):
     """A Monitor's list of one number per episode; old ones are dropped, their sum goes to `before`."""
 

@@ -1,5 +1,6 @@
 """Distil any policy into a small table of cells that imitates it."""
 
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -77,7 +78,8 @@ def distill(
     student = DistilledPolicy(
         env=env, seed=seed, tensorboard_log=tensorboard_log, verbose=verbose, **options
     )
-    return Distillation(teacher, student).run().student
+    with closing(Distillation(teacher, student)) as work:
+        return work.run().student
 
 
 class Distillation:
@@ -163,6 +165,11 @@ class Distillation:
         program, known = fit_program(form, records, self.blank, self.name)
         learner.use_program(program, known, records.states)
         return self.judge(self.student)
+
+    def close(self) -> None:
+        """Close the environments."""
+        self.recorder.close()
+        self.judge.close()
 
     def _log(self, found: float, agreement: float = np.nan) -> None:
         logger = self.student.logger

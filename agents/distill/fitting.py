@@ -123,7 +123,7 @@ def find_form(records: Records, n_cells: int, config: Any, rng: np.random.Genera
     d = states.shape[1]
     if n_cells == 1 or np.ptp(labels, axis=0).max() == 0:
         return Form.single(d, linear)
-    targets = labels if labels.ndim > 1 else (labels[:, None] == np.unique(labels)).astype(float)
+    targets = _targets(labels)
     targets = targets[:, 1:] if labels.ndim == 1 and targets.shape[1] == 2 else targets
     seed, spread = int(rng.integers(2**31)), states.std(axis=0)
     model: Any = ODARegressor(n_cells, local_model="linear", softness=1.0, random_state=seed)
@@ -186,7 +186,7 @@ def fit_program(
 def least_error(form: Form, records: Records) -> float:
     """The mean squared error of a ridge regression in this form; discrete actions are one-hot."""
     states, labels, weights = records
-    targets = labels if labels.ndim > 1 else (labels[:, None] == np.unique(labels)).astype(float)
+    targets = _targets(labels)
     root = np.sqrt(weights)[:, None]
     columns, _ = _columns(form, states)
     columns, targets = root * columns, root * targets
@@ -194,6 +194,11 @@ def least_error(form: Form, records: Records) -> float:
     gram[np.diag_indices_from(gram)] += RIDGE * len(states)
     solution = np.linalg.solve(gram, columns.T @ targets)
     return float(((columns @ solution - targets) ** 2).sum() / len(states))
+
+
+def _targets(labels: NDArray[Any]) -> NDArray[Any]:
+    """The targets of a regression, (n, n_values): continuous actions, or one-hot discrete ones."""
+    return labels if labels.ndim > 1 else (labels[:, None] == np.unique(labels)).astype(float)
 
 
 def _columns(form: Form, states: Array) -> tuple[Array, Array]:

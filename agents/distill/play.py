@@ -74,6 +74,10 @@ class Recorder:
     def _note(self, rows: Array, labels: NDArray[Any], weights: Array, values: Array | None) -> None:
         self.parts.append((rows, labels, weights))
 
+    def close(self) -> None:
+        """Close the environments."""
+        self.envs.close()
+
     @property
     def records(self) -> Records:
         """All records so far, with weights that are scaled to a mean of about 1."""
@@ -124,8 +128,9 @@ class StatesJudge(Recorder):
             lost, most = (self.values - chosen) ** 2, (self.values - self.values.mean(axis=0)) ** 2
         else:
             at = np.arange(len(chosen))
-            lost = self.values[at, self.labels] - self.values[at, chosen]
-            most = np.ptp(self.values, axis=1)
+            best = self.values[at, self.labels]  # the teacher may not take the action it values most
+            lost = np.maximum(best - self.values[at, chosen], 0.0)
+            most = best - self.values.min(axis=1)
         return float(1.0 - lost.sum() / max(most.sum(), 1e-300))
 
 
@@ -153,9 +158,9 @@ class Judge:
         twin = find_twin(env_id)
         # If steps are slow, a few environments share the episodes: none has to wait for the longest one.
         self._n_envs = n_episodes if twin is not None else min(n_episodes, SHARED)
-        env = None if twin is None else gym.make(twin)
-        plain = env is not None and isinstance(env.observation_space, spaces.Box)
-        self._dynamics = find_dynamics(env) if env is not None and plain else None
+        self._twin = None if twin is None else gym.make(twin)
+        plain = self._twin is not None and isinstance(self._twin.observation_space, spaces.Box)
+        self._dynamics = find_dynamics(self._twin) if self._twin is not None and plain else None
         self._envs: Any = None
         self._starts: tuple[int, Array] = (-1, np.empty((0, 0)))
 
@@ -172,6 +177,12 @@ class Judge:
             returns, steps = np.array(found[0]), sum(found[1])
         self.n_steps += steps
         return float(returns.mean())
+
+    def close(self) -> None:
+        """Close the environments."""
+        for env in (self._twin, self._envs):
+            if env is not None:
+                env.close()
 
     def _play_table(self, policy: DistilledPolicy) -> Array:
         dynamics: Any = self._dynamics

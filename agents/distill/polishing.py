@@ -75,17 +75,16 @@ def polish(student: DistilledPolicy, *, steps: int = 3_000_000, seed: int = 0) -
         raise ValueError("student must know its environment: distill it, or load it with one.")
     if student.learner.n_learned == 0:
         raise ValueError("student must have been distilled: its table is empty.")
-    rng = np.random.default_rng(seed)
     learner, states = student.learner, _states(student, seed)
-    tried, chosen = Judge(env_id, EPISODES, seed), Judge(env_id, FOR_CHOICE, seed - FOR_CHOICE)
-    numbers = Numbers(learner.program, states)
-    best, kept = chosen(student), learner.program
+    numbers, kept = Numbers(learner.program, states), learner.program
     start = numbers.vector()
     if not len(start):  # a constant action: there is nothing to optimise
         return student
-    search = CovarianceAdaptation(start, SPREAD, rng)
+    search = CovarianceAdaptation(start, SPREAD, np.random.default_rng(seed))
+    tried, chosen = Judge(env_id, EPISODES, seed), Judge(env_id, FOR_CHOICE, seed - FOR_CHOICE)
     is_over = False
     try:
+        best = chosen(student)
         while not is_over:
             tried.seed += EPISODES
             worth = []
@@ -98,11 +97,12 @@ def polish(student: DistilledPolicy, *, steps: int = 3_000_000, seed: int = 0) -
                 learner.program = numbers.program(search.mean)
                 found = chosen(student)
                 if found > best:
-                    best, kept = found, learner.program
-    finally:  # keep the best so far, also if interrupted; `_states` below uses it
-        learner.program = kept
+                    best, kept, states = found, learner.program, _states(student, seed)
+    finally:  # also if interrupted
+        learner.use_program(kept, learner.known, states)
         student.num_timesteps += tried.n_steps + chosen.n_steps
-    learner.use_program(kept, learner.known, _states(student, seed))
+        tried.close()
+        chosen.close()
     return student
 
 

@@ -1,6 +1,7 @@
 """Shrink a policy: leave out as many numbers as possible while its return holds."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -71,9 +72,9 @@ def shrink(
         raise ValueError("env must be the id of an environment: the model does not know its own.")
     check_tolerance(tolerance)
     student = DistilledPolicy(env=env, seed=whole_number("seed", seed, 0), **options)
-    work = Distillation(model, student)
-    work.run()
-    return _Shrinking(work, model, tolerance).run()
+    with closing(Distillation(model, student)) as work:
+        work.run()
+        return _Shrinking(work, model, tolerance).run()
 
 
 class _Shrinking:
@@ -124,7 +125,7 @@ def _smaller(form: Form, records: Records) -> tuple[Form, str] | None:
     """Leave out what costs least per number; returns the form and what it lacks, None at the end."""
     before, size = least_error(form, records), form.size
     ranked = []
-    for what, found in _candidates(form, records):
+    for what, found in _candidates(form):
         saved = size - found.size
         if saved > 0:
             ranked.append(((least_error(found, records) - before) / saved, what, found))
@@ -141,7 +142,7 @@ def _smaller(form: Form, records: Records) -> tuple[Form, str] | None:
     return found, f"without {what}"
 
 
-def _candidates(form: Form, records: Records) -> Iterator[tuple[str, Form]]:
+def _candidates(form: Form) -> Iterator[tuple[str, Form]]:
     """Descriptions of what can be left out, and the forms without it."""
     k, d = form.linear.shape
     for i in range(k if k > 1 else 0):

@@ -16,7 +16,7 @@ from oda_rl.envs.dynamics import (
     get_elapsed_steps,
     hand_back,
 )
-from oda_rl.envs.wrapper_chain import find_monitor
+from oda_rl.envs.wrapper_chain import episode_record, find_monitor
 
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
@@ -135,7 +135,7 @@ class CompiledRun:
     def _record(self, env: int, total: float, length: int) -> dict[str, Any]:
         monitor = self.monitors[env]
         seconds = time.time() - monitor.t_start if monitor else 0.0
-        episode = {"r": round(total, 6), "l": length, "t": round(seconds, 6)}
+        episode = episode_record(total, length, seconds)
         if monitor:
             monitor.episode_returns.append(total)
             monitor.episode_lengths.append(length)
