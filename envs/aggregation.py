@@ -9,8 +9,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
 from oda_rl.codebook.identities import Birth
-from oda_rl.envs.aggregator import Aggregator, Partition
-from oda_rl.envs.encoding import Encoding, StateEncoder
+from oda_rl.envs.aggregator import Aggregator, Encoding, Partition, StateEncoder
 from oda_rl.estimators.partition import ODAPartition
 
 

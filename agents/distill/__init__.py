@@ -4,16 +4,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from oda_rl.agents.distill.config import DistilledConfig
     from oda_rl.agents.distill.dagger import distill
     from oda_rl.agents.distill.front import Front
+    from oda_rl.agents.distill.policy import DistilledConfig
     from oda_rl.agents.distill.polishing import polish
     from oda_rl.agents.distill.shrinking import shrink
 
 __all__ = ["DistilledConfig", "Front", "distill", "polish", "shrink"]
 
 _HOME = {
-    "DistilledConfig": "config",
+    "DistilledConfig": "policy",
     "Front": "front",
     "distill": "dagger",
     "polish": "polishing",

@@ -9,9 +9,9 @@ from stable_baselines3.common.utils import configure_logger
 from oda_rl._validation import whole_number
 from oda_rl.agents.distill.fitting import FOR_PREFERENCES, Form, Records, find_form, fit_program
 from oda_rl.agents.distill.play import Judge, Recorder, StatesJudge
+from oda_rl.agents.distill.policy import DistilledPolicy
 from oda_rl.agents.distill.teacher import Teacher
 from oda_rl.agents.policy_program import PolicyProgram
-from oda_rl.agents.sb3.distilled import DistilledPolicy
 
 
 def distill(

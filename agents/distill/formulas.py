@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from oda_rl.agents.sb3.distilled import DistilledPolicy
+from oda_rl.agents.distill.policy import DistilledPolicy
 from oda_rl.inspect.table import Table, counted, percent
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NamedTuple
 
-from oda_rl.agents.sb3.distilled import DistilledPolicy
+from oda_rl.agents.distill.policy import DistilledPolicy
 from oda_rl.inspect.table import Table
 
 

@@ -13,8 +13,8 @@ from stable_baselines3.common.evaluation import evaluate_policy
 from oda_rl._interrupts import call_compiled
 from oda_rl.agents.distill.compiled_play import play_table
 from oda_rl.agents.distill.fitting import Records
+from oda_rl.agents.distill.policy import DistilledPolicy
 from oda_rl.agents.distill.teacher import Teacher, balanced
-from oda_rl.agents.sb3.distilled import DistilledPolicy
 from oda_rl.agents.sb3.evaluation import LONGEST, make_evaluation_envs
 from oda_rl.envs import find_dynamics, find_twin
 

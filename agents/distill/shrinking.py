@@ -11,7 +11,7 @@ from oda_rl._validation import whole_number
 from oda_rl.agents.distill.dagger import Distillation
 from oda_rl.agents.distill.fitting import Form, Records, find_form, least_error
 from oda_rl.agents.distill.front import Front, FrontPoint, check_tolerance
-from oda_rl.agents.sb3.distilled import DistilledPolicy
+from oda_rl.agents.distill.policy import DistilledPolicy
 
 Array = NDArray[np.float64]
 

@@ -18,11 +18,9 @@ from oda_rl.agents.observations import ObservationCodec
 from oda_rl.agents.one_hot import NotOneHotError
 from oda_rl.agents.principal_codec import Components
 from oda_rl.agents.sb3.callback_schedule import make_callback
-from oda_rl.agents.sb3.first_look import look_for_components, look_for_states
-from oda_rl.agents.sb3.frame_stack import find_bounds
 from oda_rl.agents.sb3.gymnasium_vector import as_sb3_takes_it
-from oda_rl.agents.sb3.loading import load_kernels
 from oda_rl.agents.sb3.policy import SB3_POLICIES, CodebookPolicy
+from oda_rl.agents.sb3.preparation import detect_one_hot, find_bounds, learn_components, load_kernels
 from oda_rl.agents.sb3.saving import Saving
 from oda_rl.envs.spaces import check_discrete_action_space
 
@@ -211,12 +209,12 @@ class OnlineAlgorithm(Saving):
         )
         self._total_timesteps = planned_timesteps or total_timesteps
         if fresh:
-            look_for_states(self)
+            detect_one_hot(self)
         self.learner.set_horizon(self._total_timesteps)
         try:
             callback.on_training_start(locals(), globals())
             if fresh:
-                look_for_components(self)
+                learn_components(self)
                 self._begin()
             self._train(total_timesteps, callback, log_interval, callback_every)
         except BaseException as error:
@@ -251,7 +249,7 @@ class OnlineAlgorithm(Saving):
         self._build()
         self.learner.set_horizon(self._total_timesteps)
         self._last_obs = self.env.reset()  # type: ignore[union-attr, assignment]
-        look_for_components(self)
+        learn_components(self)
         self._begin()
 
     def stop(self) -> None:

@@ -8,9 +8,8 @@ from stable_baselines3.common.evaluation import evaluate_policy
 
 from oda_rl.agents import DistilledPolicy
 from oda_rl.agents.distill import distill, polish
-from oda_rl.agents.distill.evolution import CovarianceAdaptation
 from oda_rl.agents.distill.play import Judge
-from oda_rl.agents.distill.polishing import N_STATES, Numbers
+from oda_rl.agents.distill.polishing import N_STATES, CovarianceAdaptation, Numbers
 from oda_rl.agents.models import load_model
 from oda_rl.agents.sb3.evaluation import make_evaluation_envs
 
