@@ -228,13 +228,14 @@ class OnlineAlgorithm(Saving):
     def _train(self, *arguments: Any) -> None:
         """Train; start again if an observation is not one-hot although the first ones were."""
         # Imported here because it imports numba, which importing an agent class does not need
-        from oda_rl.agents.sb3.training_loops import train
+        from oda_rl.agents.sb3.training_loops import Training
 
+        training = Training(self, *arguments)
         try:
-            train(self, *arguments)
+            training.run()
         except NotOneHotError:
             self._begin_without_states()
-            train(self, *arguments)
+            training.run()
 
     def _begin(self) -> None:
         """Choose the first actions of the episodes; reset the environment first if necessary."""
