@@ -53,7 +53,7 @@ class Aggregator:
         n_features = int(np.prod(self.space.shape))
         if hasattr(self._partition, "codevectors_"):
             self.max_states = self._fit_states(max_states, n_features)
-            self._go_live()
+            self._start_cells()
             self.births.clear()
         elif not self.learn:
             raise ValueError(
@@ -134,7 +134,7 @@ class Aggregator:
         try:
             state = int(self._cells.find(self._rows, n, n + 1)[0])
         except ValueError as error:
-            raise _complaint(observation, error) from None
+            raise _bad_observation(observation, error) from None
         if self.learn:
             self._n = n + 1
             if self._n >= CHUNK:
@@ -156,7 +156,7 @@ class Aggregator:
         try:
             states = self._cells.find(self._rows, n, last).copy()
         except ValueError as error:
-            raise _complaint(observations, error) from None
+            raise _bad_observation(observations, error) from None
         if self.learn:
             if new is not None:
                 self._rows[n : n + kept] = self._rows[n:last][new]
@@ -186,7 +186,7 @@ class Aggregator:
         """Collect new observations; after the last of the warm-up, start the codebook."""
         new = self._rows[start:stop]
         if not np.isfinite(new).all():
-            raise _complaint(new, None)
+            raise _bad_observation(new, None)
         self._n = stop
         if stop < self._warmup_steps:
             return
@@ -195,10 +195,10 @@ class Aggregator:
             scale = natural_scale(seen, self.space.low.ravel(), self.space.high.ravel())
             partition.scale = np.where(scale > 0.0, scale, 1.0)
         partition.partial_fit(seen)
-        self._go_live()
+        self._start_cells()
         self._n = 0
 
-    def _go_live(self) -> None:
+    def _start_cells(self) -> None:
         self._cells = LiveCells(self._partition)
         self._cells.allow(self.max_states)
 
@@ -300,6 +300,6 @@ def _own_copy(partition: Partition, max_states: int | None) -> ODAPartition:
     return own
 
 
-def _complaint(observation: Any, error: ValueError | None) -> ValueError:
+def _bad_observation(observation: Any, error: ValueError | None) -> ValueError:
     reason = "it must be finite" if error is None else str(error).rstrip(".")
     return ValueError(f"the environment returned the observation {np.asarray(observation)}: {reason}.")

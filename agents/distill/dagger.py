@@ -129,7 +129,7 @@ class Distillation:
             configure_logger(student.verbose, student.tensorboard_log, type(student).__name__)
         )
         for i in range(config.rounds):
-            agreement = self.watch(student.act if i else None)
+            agreement = self.record(student.act if i else None)
             self._log(self._consider(config.max_cells), agreement)
         # a coarser table can turn out better than a finer one
         n_cells = config.max_cells // 2
@@ -142,13 +142,13 @@ class Distillation:
     def _consider(self, n_cells: int) -> float:
         """Fit a table of at most `n_cells` cells, and keep it if it is the best; returns its score."""
         form = find_form(self.records, n_cells, self.config, self.rng)
-        found, numbers = self.try_out(form), self.student.n_parameters
+        found, numbers = self.fit_and_score(form), self.student.n_parameters
         if (found, -numbers) > (self.best, -self._numbers):
             self.best, self.form, self._numbers = found, form, numbers
             self._kept = self.student.learner.get_state()
         return found
 
-    def watch(self, act: Any = None) -> float:
+    def record(self, act: Any = None) -> float:
         """Record the teacher's actions in the states that `act` leads to; if None, the teacher acts.
 
         Returns the share of actions taken that equal the teacher's.
@@ -159,7 +159,7 @@ class Distillation:
         self.records = self.recorder.records.sample(FOR_PREFERENCES, self.rng)
         return agreement
 
-    def try_out(self, form: Form) -> float:
+    def fit_and_score(self, form: Form) -> float:
         """Fit a table of this form to the records, and give it to the student; returns its score."""
         learner, records = self.student.learner, self.records
         program, known = fit_program(form, records, self.blank, self.name)

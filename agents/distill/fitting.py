@@ -84,16 +84,16 @@ class Form:
         return replace(Form.single(len(self.scale), False), linear=found.linear)
 
     def without_distance(self, j: int) -> "Form":
-        """Leave coordinate `j` out of the distance; if none is left, keep a single cell."""
+        """Leave coordinate `j` out of the distance.
+
+        If none is left, merge all cells into one, with the slopes that any of them has.
+        """
         scale = self.scale.copy()
         scale[j] = np.inf
-        found = replace(self, scale=scale)
-        return found if np.isfinite(scale).any() else found.without_cells_but_one()
-
-    def without_cells_but_one(self) -> "Form":
-        """Merge all cells into one, with the slopes that any of them has."""
-        single = Form.single(len(self.scale), False)
-        return replace(single, linear=np.asarray(self.linear.any(axis=0, keepdims=True)))
+        if np.isfinite(scale).any():
+            return replace(self, scale=scale)
+        linear = np.asarray(self.linear.any(axis=0, keepdims=True))
+        return replace(Form.single(len(scale), False), linear=linear)
 
     def without_slope(self, i: Any, j: Any) -> "Form":
         """Leave out the slopes of cell `i` along coordinate `j`; both may be slices."""
@@ -132,12 +132,12 @@ def find_form(records: Records, n_cells: int, config: Any, rng: np.random.Genera
         size: dict[str, Any] = {"layers": LAYERS, "max_children": 2, "max_leaves": n_cells}
         model = MultiResolutionODA(leaf, **size, random_state=seed)
     model.fit(states, targets, sample_weight=weights)
-    told = _relevance(model, states, spread) if config.cells_of == "tree" else model.relevance_
-    usable = (spread > 1e-9) & (told > 1e-3)
+    relevance = _relevance(model, states, spread) if config.cells_of == "tree" else model.relevance_
+    usable = (spread > 1e-9) & (relevance > 1e-3)
     if not usable.any() or len(model.codevectors_) == 1:
         return Form.single(d, linear)
     scale = np.full(d, np.inf)
-    scale[usable] = spread[usable] / told[usable]
+    scale[usable] = spread[usable] / relevance[usable]
     at = model.codevectors_
     located = np.where(np.abs(at) > NOTHING * spread, at, 0.0)
     found = Form(located, scale, 0.0, np.full(located.shape, linear))

@@ -95,9 +95,9 @@ class Front:
             "lost": [self.reference - one.result for one in rows],
             "how": [one.what for one in rows],
         }
-        told = "" if self.n_reference is None else f" with {self.n_reference:,} numbers"
+        size = "" if self.n_reference is None else f" with {self.n_reference:,} numbers"
         env_id = self.student.env_id
-        title = f"{env_id}: {self._measure} by numbers; {self.reference:.1f}{told} before"
+        title = f"{env_id}: {self._measure} by numbers; {self.reference:.1f}{size} before"
         return Table(title, columns)
 
     @property

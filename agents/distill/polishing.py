@@ -124,8 +124,8 @@ class Numbers:
         wide = states.std(axis=0)
         wide = np.where(wide > 1e-9, wide, 1.0)
         found = program.action_values(states)
-        told = found if program.actions is None else found - found.mean(axis=1, keepdims=True)
-        worth = max(float(told.std()), 1e-9)
+        centred = found if program.actions is None else found - found.mean(axis=1, keepdims=True)
+        worth = max(float(centred.std()), 1e-9)
         along = worth / wide[: program.slopes.shape[2]]  # empty for constant cells
         self.units = {"codevectors": wide, "values": worth, "slopes": along}
         self.chosen = {name: getattr(program, name) != 0.0 for name in self.units}

@@ -89,12 +89,12 @@ class _Shrinking:
     def run(self) -> Front:
         """Run all series, from the form of the distillation down to a single cell."""
         config: Any = self.work.config
-        self._note(self.work.best, "distilled")
+        self._add_point(self.work.best, "distilled")
         self._series(self.work.form)
         n_cells = len(self.work.form.codevectors) // 2
         while n_cells >= 1:
             form = find_form(self.work.records, n_cells, config, self.work.rng)
-            self._note(self.work.try_out(form), f"{len(form.codevectors)} cells")
+            self._add_point(self.work.fit_and_score(form), f"{len(form.codevectors)} cells")
             self._series(form)
             n_cells //= 2
         return self.front
@@ -108,12 +108,12 @@ class _Shrinking:
             if found is None:
                 break
             form, what = found
-            work.watch(self.student.act)
-            result = work.try_out(form)
+            work.record(self.student.act)
+            result = work.fit_and_score(form)
             failed = failed + 1 if result < self.least else 0
-            self._note(result, what)
+            self._add_point(result, what)
 
-    def _note(self, result: float, what: str) -> None:
+    def _add_point(self, result: float, what: str) -> None:
         student = self.student
         point = FrontPoint(
             student.n_parameters, student.n_cells, result, what, student.learner.get_state()
@@ -134,7 +134,7 @@ def _smaller(form: Form, records: Records) -> tuple[Form, str] | None:
     ranked.sort(key=lambda one: one[0])
     _, what, found = ranked[0]
     # slopes do not affect the shares of the cells: several can be left out at once
-    few = [form for _, told, form in ranked[1:] if told.startswith("slope")]
+    few = [form for _, name, form in ranked[1:] if name.startswith("slope")]
     for other in few if what.startswith("slope") else []:
         if size - found.size >= LEAP * size:
             break

@@ -67,10 +67,10 @@ class Teacher:
             if taken.shape[1] != len(self.actions.centre) or not np.isfinite(taken.astype(float)).all():
                 raise self._refused(taken[0])
             return taken.astype(np.float64), np.ones(n), None
-        told = [tuple(one.tolist()) for one in taken]
-        if unknown := [one for one in told if one not in self._decided]:
+        keys = [tuple(one.tolist()) for one in taken]
+        if unknown := [one for one in keys if one not in self._decided]:
             raise self._refused(unknown[0])
-        labels = np.array([self._decided[one] for one in told])
+        labels = np.array([self._decided[one] for one in keys])
         values = self._values(seen, n)
         return labels, np.ones(n) if values is None else np.ptp(values, axis=1), values
 

@@ -117,9 +117,15 @@ def _of_numbers(model: "OnlineAlgorithm", cells: Any, state: Array, names: list[
     changes = [] if seen.is_table else _find_changes(model, cells, state, action, names)
     parts = _contributions(cells, active, cells.own_actions, action, second, len(state))
     return {
-        **{"decision": action, "margin": margin, "contributions": parts, "value": value},
-        **{"counterfactuals": tuple(changes), "values": active.total, "second": second},
-        **{"alternatives": [], "probability": likely},
+        "decision": action,
+        "margin": margin,
+        "contributions": parts,
+        "counterfactuals": tuple(changes),
+        "value": value,
+        "values": active.total,
+        "second": second,
+        "alternatives": [],
+        "probability": likely,
     }
 
 
@@ -142,8 +148,8 @@ def _find_changes(
     changes = []
     for found in find_counterfactuals(greedy, state, *ends, names):
         if seen.whole[names.index(found.feature)]:
-            start, at = found.at - found.change, round(found.at)
-            found = replace(found, at=at, change=at - start, rounded=at - start)
+            start, whole = found.at - found.change, round(found.at)
+            found = replace(found, at=whole, change=whole - start, rounded=whole - start)
         changes.append(found)
     then: Any = greedy(rows) if others else []
     for (j, row), decision in zip(others, then, strict=True):
@@ -167,9 +173,15 @@ def _of_points(model: "OnlineAlgorithm", cells: Any, state: Array, names: list[s
         others = [(u, float(cells.active(state, u).total[0])) for u in _alternatives(model, action)]
     parts = _contributions(cells, active, own, action, None, len(state))
     return {
-        **{"decision": action, "margin": np.nan, "contributions": parts, "counterfactuals": ()},
-        **{"value": float(active.total[0]), "values": active.total, "second": None},
-        **{"alternatives": others, "deviation": wide},
+        "decision": action,
+        "margin": np.nan,
+        "contributions": parts,
+        "counterfactuals": (),
+        "value": float(active.total[0]),
+        "values": active.total,
+        "second": None,
+        "alternatives": others,
+        "deviation": wide,
     }
 
 

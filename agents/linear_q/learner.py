@@ -206,8 +206,8 @@ class LinearLearner(Learner):
     ) -> int:
         self._observation[:] = observation
         event, draws = BEGIN if first else STEP, self.draws.draw()
-        told = float(reward), terminated, ended
-        return int(kernels.observe(self._table, env, self._observation, *told, event, draws))
+        result = float(reward), terminated, ended
+        return int(kernels.observe(self._table, env, self._observation, *result, event, draws))
 
     def _run(self, env_step: Any, env_reset: Any, rollout: Rollout, n_steps: int) -> int:
         block, command = self.draws.block, self.memory.command

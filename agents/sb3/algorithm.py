@@ -18,7 +18,7 @@ from oda_rl.agents.observations import ObservationCodec
 from oda_rl.agents.one_hot import NotOneHotError
 from oda_rl.agents.principal_codec import Components
 from oda_rl.agents.sb3.callback_schedule import make_callback
-from oda_rl.agents.sb3.gymnasium_vector import as_sb3_takes_it
+from oda_rl.agents.sb3.gymnasium_vector import convert_env
 from oda_rl.agents.sb3.policy import SB3_POLICIES, CodebookPolicy
 from oda_rl.agents.sb3.preparation import detect_one_hot, find_bounds, learn_components, load_kernels
 from oda_rl.agents.sb3.saving import Saving
@@ -273,8 +273,8 @@ class OnlineAlgorithm(Saving):
         self._last_obs = None  # the state of the environment is unknown
         try:
             callback.on_training_end()
-        except Exception as another:
-            error.add_note(f"After it a callback failed, too: {type(another).__name__}: {another}")
+        except Exception as other:
+            error.add_note(f"After it a callback failed, too: {type(other).__name__}: {other}")
         where = (
             f"This was at step {self.num_timesteps} of the training; what was learned before is "
             "kept and can be saved."
@@ -292,7 +292,7 @@ class OnlineAlgorithm(Saving):
 
     @classmethod
     def _make_env(cls, env: GymEnv | str) -> GymEnv:
-        made = as_sb3_takes_it(env)
+        made = convert_env(env)
         cls._check_action_space(made.action_space)
         ObservationCodec(made.observation_space)
         return made
@@ -328,8 +328,9 @@ class OnlineAlgorithm(Saving):
         kind: Any = self._learner_class()
         seen = self.observations
         options = {"counts": seen.counts} if seen.is_table else {}
-        told = *find_bounds(self.env, seen), self.config, self.seed
-        return kind(seen.n_features, self.actions, self.n_envs, *told, **options)
+        low, high = find_bounds(self.env, seen)
+        sizes = seen.n_features, self.actions, self.n_envs
+        return kind(*sizes, low, high, self.config, self.seed, **options)
 
     def set_random_seed(self, seed: int | None = None) -> None:
         """Seed the environment, but neither the learner's own generator nor the global ones."""

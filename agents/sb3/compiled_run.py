@@ -46,7 +46,9 @@ class CompiledRun:
         self.model: Any = model
         self.envs, self.dynamics = envs, dynamics
         self.monitors = [find_monitor(env) for env in envs]
-        self._stand = False  # whether the environments and their generators are in step with this run
+        self._is_handed_over = (
+            False  # whether the environments and their generators are in step with this run
+        )
         self.starts = [StartBlock(one.env, STARTS) for one in dynamics]
         n = len(envs)
         clock = np.zeros((n, compiled_rollout.N_CLOCK), dtype=np.int64)
@@ -118,7 +120,7 @@ class CompiledRun:
                 hand_back(env, rollout.state[e], int(clock[compiled_rollout.ELAPSED]), total)
             self.starts[e].rewind_to(int(clock[compiled_rollout.STARTS_USED]))
             self.model.next_actions[e] = self.learner.next_action(e)
-        self._stand = True
+        self._is_handed_over = True
 
     def _draw_starts(self) -> None:
         """Provide episode starts; draw new ones if they are used up or the generators were rewound."""
@@ -126,11 +128,11 @@ class CompiledRun:
         for e, dynamics in enumerate(self.dynamics):
             if used[e] == STARTS:
                 self.starts[e].rewind_to(STARTS)
-            if used[e] == STARTS or self._stand:
+            if used[e] == STARTS or self._is_handed_over:
                 self.starts[e] = StartBlock(dynamics.env, STARTS)
                 self.rollout.starts[e] = self.starts[e].rows
                 used[e] = 0
-        self._stand = False
+        self._is_handed_over = False
 
     def _record(self, env: int, total: float, length: int) -> dict[str, Any]:
         monitor = self.monitors[env]

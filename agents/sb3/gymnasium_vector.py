@@ -151,7 +151,7 @@ def _info_of(info: dict[str, Any] | list[dict[str, Any]], i: int) -> dict[str, A
     return found
 
 
-def as_sb3_takes_it(env: Any) -> Any:
+def convert_env(env: Any) -> Any:
     """Convert an id, an environment or a vector environment: to one in a Monitor, or to a `VecEnv`.
 
     Raises a TypeError for anything else. Raises a ValueError for more environments than a model file may

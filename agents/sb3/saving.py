@@ -300,12 +300,12 @@ def restore_all(env: VecEnv, stored: list[dict[str, Any]]) -> bool:
         return False
     inner._reset_seeds()  # the generators are restored from the file
     try:
-        went_on = [restore(*pair) for pair in zip(inner.envs, stored, strict=True)]
+        restored = [restore(*pair) for pair in zip(inner.envs, stored, strict=True)]
     except (KeyError, TypeError, ValueError) as error:
         raise storage.ModelFileError(
             f"the model file has a state of an environment that cannot be: {error}"
         ) from error
-    return all(went_on)
+    return all(restored)
 
 
 def split_options(config_class: Any, options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
