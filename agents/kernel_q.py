@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from oda_rl import _schema
 from oda_rl._schema import Schema, Sizes, expect
+from oda_rl._types import Array
 from oda_rl.agents.action_choice import begin_random, choose_numbered
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.learner import BAD_OBSERVATION, BAD_REWARD, DIVERGED, Learner
@@ -19,7 +20,6 @@ from oda_rl.rkhs.functional_sgd import FIRST_STATE, LOSS, SQUARED
 from oda_rl.rkhs.hyperparameters import Rules
 from oda_rl.rkhs.machine import KernelMachine, machine_schema
 
-Array = NDArray[np.float64]
 # Targets beyond this count as divergence; uniform random numbers for one choice of an action.
 LARGEST, N_DRAWS = 1e9, 4
 # Number of mini-batches over which the logged error is averaged.

@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
+from oda_rl._types import Array
 from oda_rl.agents.policy_program import PolicyProgram, shares_of
 from oda_rl.estimators.regression import ODARegressor
 from oda_rl.estimators.tree import MultiResolutionODA
-
-Array = NDArray[np.float64]
 
 # Largest numbers of states from which the cells are learned, and to which preferences are fitted.
 FOR_CELLS, FOR_PREFERENCES = 4_000, 20_000

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl._schema import Rules, Schema, Sized, Sizes, expect
+from oda_rl._types import Array
 from oda_rl._validation import LARGEST
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.policy_program import PolicyProgram, blank_program
@@ -14,7 +15,6 @@ from oda_rl.agents.policy_program import PolicyProgram, blank_program
 if TYPE_CHECKING:
     from oda_rl.agents.distill.policy import DistilledConfig
 
-Array = NDArray[np.float64]
 ARRAYS = ("codevectors", "scale", "values", "slopes", "low", "high")
 SEEN = ("visits", "means", "ranges")
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.evaluation import evaluate_policy
 
 from oda_rl._interrupts import call_compiled
+from oda_rl._types import Array
 from oda_rl.agents.distill.compiled_play import play_table
 from oda_rl.agents.distill.fitting import Records
 from oda_rl.agents.distill.policy import DistilledPolicy
@@ -18,7 +19,6 @@ from oda_rl.agents.distill.teacher import Teacher, balanced
 from oda_rl.agents.sb3.evaluation import LONGEST, make_evaluation_envs
 from oda_rl.envs import find_dynamics, find_twin
 
-Array = NDArray[np.float64]
 # Share of random steps while the states of a `StatesJudge` are recorded
 RANDOM_SHARE = 0.1
 # Largest number of environments without compiled dynamics that share the episodes of a `Judge`

@@ -4,15 +4,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from oda_rl._types import Array
 from oda_rl._validation import check_at_least, whole_number
 from oda_rl.agents.distill.play import Judge
 from oda_rl.agents.distill.policy import DistilledPolicy
 from oda_rl.agents.policy_program import PolicyProgram
 from oda_rl.agents.sb3.evaluation import make_evaluation_envs
-
-Array = NDArray[np.float64]
 
 # Episodes that score a point of the search, and episodes that decide which table is kept
 EPISODES, FOR_CHOICE = 20, 200

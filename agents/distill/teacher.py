@@ -5,10 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oda_rl._types import Array
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.observations import ObservationCodec
-
-Array = NDArray[np.float64]
 
 # Largest weight of a state, as a multiple of the mean weight
 HEAVIEST = 10.0

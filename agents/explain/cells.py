@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from oda_rl._types import Array
 from oda_rl.agents.codebook_rl.association import REACH, value_temperature
 from oda_rl.agents.codebook_rl.behaviour import NEAR
 from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
@@ -12,8 +13,6 @@ from oda_rl.agents.distill.learner import ProgramLearner
 from oda_rl.agents.linear_q.config import SOMConfig, UniformGridConfig
 from oda_rl.agents.linear_q.learner import LinearLearner
 from oda_rl.inspect.contributions import search_range
-
-Array = NDArray[np.float64]
 
 
 class Active(NamedTuple):

@@ -18,6 +18,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
+from oda_rl._types import Array
 from oda_rl.agents.explain.cells import Active, cells_of
 from oda_rl.agents.explain.table import best_of, probability_of
 from oda_rl.inspect.contributions import Contribution, Counterfactual, Explanation, find_counterfactuals
@@ -25,7 +26,6 @@ from oda_rl.inspect.contributions import Contribution, Counterfactual, Explanati
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 
-Array = NDArray[np.float64]
 
 # Values of each coordinate of a continuous action that are compared with the greedy action
 N_ALTERNATIVES = 7
