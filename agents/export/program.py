@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oda_rl.agents.baselines import UniformGridConfig
 from oda_rl.agents.explain.cells import CodebookCells, GridCells, ProgramCells, kind_of_cells
+from oda_rl.agents.linear_q.config import UniformGridConfig
 from oda_rl.agents.policy_program import PolicyProgram
 from oda_rl.agents.principal_codec import PrincipalCodec
 
