@@ -11,10 +11,10 @@ if find_spec("stable_baselines3") is None:
 
 if TYPE_CHECKING:
     from oda_rl.agents.config import TwoTimescaleACConfig, TwoTimescaleConfig
+    from oda_rl.agents.distill.policy import DistilledPolicy
     from oda_rl.agents.learner import BadTransitionError
     from oda_rl.agents.sb3.agents import TwoTimescaleAC, TwoTimescaleQ
     from oda_rl.agents.sb3.baselines import SOMQ, FourierSarsa, KernelQ, TileCodingSarsa, UniformGridQ
-    from oda_rl.agents.sb3.distilled import DistilledPolicy
 
 __all__ = [
     "SOMQ",
@@ -32,7 +32,7 @@ __all__ = [
 
 _HOME = {
     "BadTransitionError": "learner",
-    "DistilledPolicy": "sb3.distilled",
+    "DistilledPolicy": "distill.policy",
     "TwoTimescaleAC": "sb3.agents",
     "TwoTimescaleACConfig": "config",
     "TwoTimescaleConfig": "config",

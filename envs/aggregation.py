@@ -9,12 +9,69 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
 from oda_rl.codebook.identities import Birth
-from oda_rl.envs.aggregator import Aggregator, Partition
-from oda_rl.envs.encoding import Encoding, StateEncoder
+from oda_rl.envs.aggregator import Aggregator, Encoding, Partition, StateEncoder
 from oda_rl.estimators.partition import ODAPartition
 
 
-class StateAggregation(gym.ObservationWrapper, RecordConstructorArgs):
+class _Aggregation(RecordConstructorArgs):
+    """What both wrappers share; derive from it and from a wrapper class of Gymnasium, in this order."""
+
+    def __init__(
+        self,
+        env: Any,
+        partition: Partition = None,
+        learn: bool = True,
+        max_states: int | None = None,
+        warmup_steps: int = 1000,
+        encoding: Encoding = "number",
+        softness: float | None = None,
+    ) -> None:
+        RecordConstructorArgs.__init__(
+            self,
+            partition=partition,
+            learn=learn,
+            max_states=max_states,
+            warmup_steps=warmup_steps,
+            encoding=encoding,
+            softness=softness,
+        )
+        super(RecordConstructorArgs, self).__init__(env)  # type: ignore[call-arg]  # Gymnasium's wrapper
+        is_vector = isinstance(env, gym.vector.VectorEnv)
+        space = env.single_observation_space if is_vector else env.observation_space
+        n_envs = env.num_envs if is_vector else 1
+        self._aggregator = Aggregator(space, partition, learn, max_states, warmup_steps, n_envs)
+        self._encoder = StateEncoder(self._aggregator, encoding, softness)
+        self.observation_space: Any = self._encoder.space
+        if is_vector:
+            self.single_observation_space: Any = self._encoder.space
+            self.observation_space = batch_space(self._encoder.space, n_envs)
+
+    @property
+    def partition(self) -> ODAPartition:
+        """The partition with what has been learned."""
+        return self._aggregator.partition
+
+    @property
+    def n_states(self) -> int:
+        """Cells at present."""
+        return self._aggregator.n_states
+
+    @property
+    def births(self) -> list[Birth]:
+        """States that have split off from others, in order of time."""
+        return self._aggregator.births
+
+    @property
+    def learn(self) -> bool:
+        """Whether the partition continues to learn."""
+        return self._aggregator.learn
+
+    @learn.setter
+    def learn(self, learn: bool) -> None:
+        self._aggregator.set_learn(learn)
+
+
+class StateAggregation(_Aggregation, gym.ObservationWrapper):
     """Replace Box observations by the numbers of their cells, in a `Discrete(max_states)` space.
 
     The cells are those of an `ODAPartition`, which either continues to learn from the observations or
@@ -106,30 +163,6 @@ class StateAggregation(gym.ObservationWrapper, RecordConstructorArgs):
     (4,)
     """
 
-    def __init__(
-        self,
-        env: gym.Env,
-        partition: Partition = None,
-        learn: bool = True,
-        max_states: int | None = None,
-        warmup_steps: int = 1000,
-        encoding: Encoding = "number",
-        softness: float | None = None,
-    ) -> None:
-        RecordConstructorArgs.__init__(
-            self,
-            partition=partition,
-            learn=learn,
-            max_states=max_states,
-            warmup_steps=warmup_steps,
-            encoding=encoding,
-            softness=softness,
-        )
-        gym.ObservationWrapper.__init__(self, env)
-        self._aggregator = Aggregator(env.observation_space, partition, learn, max_states, warmup_steps)
-        self._encoder = StateEncoder(self._aggregator, encoding, softness)
-        self.observation_space = self._encoder.space
-
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """Step the environment; return the state in place of the observation."""
         observation, reward, terminated, truncated, info = self.env.step(action)
@@ -159,32 +192,8 @@ class StateAggregation(gym.ObservationWrapper, RecordConstructorArgs):
         """
         return self._aggregator.revert(state)
 
-    @property
-    def partition(self) -> ODAPartition:
-        """The partition with what has been learned."""
-        return self._aggregator.partition
 
-    @property
-    def n_states(self) -> int:
-        """Cells at present."""
-        return self._aggregator.n_states
-
-    @property
-    def births(self) -> list[Birth]:
-        """States that have split off from others, in order of time."""
-        return self._aggregator.births
-
-    @property
-    def learn(self) -> bool:
-        """Whether the partition continues to learn."""
-        return self._aggregator.learn
-
-    @learn.setter
-    def learn(self, learn: bool) -> None:
-        self._aggregator.set_learn(learn)
-
-
-class VectorStateAggregation(gym.vector.VectorWrapper, RecordConstructorArgs):
+class VectorStateAggregation(_Aggregation, gym.vector.VectorWrapper):
     """`StateAggregation` for a vector environment: one partition learns from all environments.
 
     Works with all of Gymnasium's autoreset modes. Each observation is used for learning once: at a reset
@@ -221,33 +230,6 @@ class VectorStateAggregation(gym.vector.VectorWrapper, RecordConstructorArgs):
     >>> states
     array([0, 0, 0])
     """
-
-    def __init__(
-        self,
-        env: gym.vector.VectorEnv,
-        partition: Partition = None,
-        learn: bool = True,
-        max_states: int | None = None,
-        warmup_steps: int = 1000,
-        encoding: Encoding = "number",
-        softness: float | None = None,
-    ) -> None:
-        RecordConstructorArgs.__init__(
-            self,
-            partition=partition,
-            learn=learn,
-            max_states=max_states,
-            warmup_steps=warmup_steps,
-            encoding=encoding,
-            softness=softness,
-        )
-        gym.vector.VectorWrapper.__init__(self, env)
-        self._aggregator = Aggregator(
-            env.single_observation_space, partition, learn, max_states, warmup_steps, env.num_envs
-        )
-        self._encoder = StateEncoder(self._aggregator, encoding, softness)
-        self.single_observation_space = self._encoder.space
-        self.observation_space = batch_space(self.single_observation_space, env.num_envs)
 
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
@@ -291,8 +273,3 @@ class VectorStateAggregation(gym.vector.VectorWrapper, RecordConstructorArgs):
             if observation is not None:
                 states[e] = self._encoder.encode(observation)
         return states
-
-    partition = StateAggregation.partition
-    n_states = StateAggregation.n_states
-    births = StateAggregation.births
-    learn = StateAggregation.learn

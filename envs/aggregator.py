@@ -2,7 +2,7 @@
 
 import copy
 import os
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from gymnasium import spaces
@@ -20,6 +20,10 @@ Partition = ODAPartition | str | os.PathLike[str] | None
 DEFAULT_STATES = 100
 # Observations that are learned from at a time; this is faster and gives the same codebook
 CHUNK = 64
+# Default multiples of the temperature at which associations are computed. Those at a higher temperature
+# are nearly linear in the observation, from which a network learns better if it can tell them apart.
+SOFTNESS = {"association": 4.0, "features": 16.0}
+Encoding = Literal["number", "one_hot", "codevector", "association", "features"]
 
 
 class Aggregator:
@@ -49,7 +53,7 @@ class Aggregator:
         n_features = int(np.prod(self.space.shape))
         if hasattr(self._partition, "codevectors_"):
             self.max_states = self._fit_states(max_states, n_features)
-            self._go_live()
+            self._start_cells()
             self.births.clear()
         elif not self.learn:
             raise ValueError(
@@ -130,7 +134,7 @@ class Aggregator:
         try:
             state = int(self._cells.find(self._rows, n, n + 1)[0])
         except ValueError as error:
-            raise _complaint(observation, error) from None
+            raise _bad_observation(observation, error) from None
         if self.learn:
             self._n = n + 1
             if self._n >= CHUNK:
@@ -152,7 +156,7 @@ class Aggregator:
         try:
             states = self._cells.find(self._rows, n, last).copy()
         except ValueError as error:
-            raise _complaint(observations, error) from None
+            raise _bad_observation(observations, error) from None
         if self.learn:
             if new is not None:
                 self._rows[n : n + kept] = self._rows[n:last][new]
@@ -182,7 +186,7 @@ class Aggregator:
         """Collect new observations; after the last of the warm-up, start the codebook."""
         new = self._rows[start:stop]
         if not np.isfinite(new).all():
-            raise _complaint(new, None)
+            raise _bad_observation(new, None)
         self._n = stop
         if stop < self._warmup_steps:
             return
@@ -191,10 +195,10 @@ class Aggregator:
             scale = natural_scale(seen, self.space.low.ravel(), self.space.high.ravel())
             partition.scale = np.where(scale > 0.0, scale, 1.0)
         partition.partial_fit(seen)
-        self._go_live()
+        self._start_cells()
         self._n = 0
 
-    def _go_live(self) -> None:
+    def _start_cells(self) -> None:
         self._cells = LiveCells(self._partition)
         self._cells.allow(self.max_states)
 
@@ -216,6 +220,55 @@ class Aggregator:
                 f"{needed - 1}; give at least {needed}."
             )
         return max_states
+
+
+class StateEncoder:
+    """Converts observations to states in an `encoding`; parameters are as for `StateAggregation`.
+
+    `space` is the space of one state.
+    """
+
+    def __init__(self, aggregator: Aggregator, encoding: Encoding, softness: float | None) -> None:
+        if encoding not in get_args(Encoding):
+            raise ValueError(f"encoding must be one of {get_args(Encoding)}, got {encoding!r}.")
+        if softness is not None and not 0.0 <= softness < np.inf:
+            raise ValueError(f"softness must be a number in [0, inf), got {softness!r}.")
+        self._aggregator = aggregator
+        self._encoding = encoding
+        self._softness = find_softness(encoding, softness)
+        self.space: spaces.Space = spaces.Discrete(aggregator.max_states)
+        if encoding == "codevector":
+            self.space = spaces.Box(-np.inf, np.inf, aggregator.space.shape, np.float32)
+        elif encoding != "number":
+            self.space = spaces.Box(0.0, 1.0, (aggregator.max_states,), np.float32)
+
+    def encode(self, observation: Any) -> Any:
+        """The state of one observation; learn from the observation if learning is on."""
+        if self._encoding == "number":
+            return self._aggregator.find(observation)
+        return self.encode_many(np.asarray(observation)[None])[0]
+
+    def encode_many(self, observations: Any, new: NDArray[np.bool_] | None = None) -> NDArray[Any]:
+        """The states of several observations; learn from those that are `new`, by default all."""
+        states = self._aggregator.find_many(observations, new)
+        if self._encoding == "number":
+            return states
+        ids, points = self._aggregator.cells()  # after learning, in which cells may have merged
+        shares = self._aggregator.shares(observations, self._softness)
+        found = np.zeros((len(states), *self.space.shape), dtype=np.float32)  # type: ignore[misc]
+        if self._encoding == "codevector":
+            found[:] = points[shares.argmax(axis=1)].reshape(found.shape)
+        else:
+            np.add.at(found.T, ids, shares.T)
+        if self._encoding == "features":  # a network cannot tell small shares apart
+            found = np.minimum(found / np.linalg.norm(found, axis=1, keepdims=True), np.float32(1.0))
+        return found
+
+
+def find_softness(encoding: Encoding, given: float | None) -> float:
+    """The softness of an encoding, by default its own; 0 if it does not use associations."""
+    usual = SOFTNESS.get(encoding, 0.0)
+    return usual if given is None or not usual else given
 
 
 def _check_space(space: spaces.Space) -> spaces.Box:
@@ -247,6 +300,6 @@ def _own_copy(partition: Partition, max_states: int | None) -> ODAPartition:
     return own
 
 
-def _complaint(observation: Any, error: ValueError | None) -> ValueError:
+def _bad_observation(observation: Any, error: ValueError | None) -> ValueError:
     reason = "it must be finite" if error is None else str(error).rstrip(".")
     return ValueError(f"the environment returned the observation {np.asarray(observation)}: {reason}.")

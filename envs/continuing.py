@@ -11,8 +11,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from oda_rl.envs.dynamics import get_elapsed_steps, tells_all
-from oda_rl.envs.wrapper_chain import find_monitor, go_on_counting, only_looked_at
+from oda_rl.envs.dynamics import get_elapsed_steps, kernels_describe
+from oda_rl.envs.wrapper_chain import find_monitor, has_passive_wrappers_only, restore_counters
 
 # Attributes that the next steps of these classes depend on; older versions of Gymnasium lack some
 _CONTROL, _TOY = "gymnasium.envs.classic_control.", "gymnasium.envs.toy_text."
@@ -56,7 +56,7 @@ def capture(env: gym.Env) -> dict[str, Any]:
     return {
         "kind": kind_of(inner),
         "generator": _get_generator(inner),
-        "state": _get_state(inner) if only_looked_at(env) else None,
+        "state": _get_state(inner) if has_passive_wrappers_only(env) else None,
         "elapsed": max(get_elapsed_steps(env), len(monitor.rewards) if monitor else 0),
         "total": float(sum(monitor.rewards)) if monitor else 0.0,
     }
@@ -82,11 +82,11 @@ def restore(env: gym.Env, stored: dict[str, Any]) -> bool:
     if stored["kind"] != kind_of(inner):
         return False
     state, generator = stored["state"], stored["generator"]
-    known = state is not None and only_looked_at(env)
+    known = state is not None and has_passive_wrappers_only(env)
     if known:
         env.reset()
         _set_state(inner, state)
-        go_on_counting(env, stored["elapsed"], stored["total"])
+        restore_counters(env, stored["elapsed"], stored["total"])
     own = _get_generator(inner)
     if generator and own and own["bit_generator"] == generator["bit_generator"]:
         inner.np_random.bit_generator.state = generator
@@ -111,7 +111,7 @@ def _get_state(inner: Any) -> Any:
     from oda_rl.envs.compiled import CompiledEnv
 
     if isinstance(inner, CompiledEnv):
-        return inner.get_state() if inner.is_under_way and tells_all(inner) else None
+        return inner.get_state() if inner.is_under_way and kernels_describe(inner) else None
     names = STATES.get(kind_of(inner), ())
     if not names or inner.__dict__.get(names[0]) is None:
         return None

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from oda_rl._jit import kernel
 from oda_rl.envs.names import find_env_spec
-from oda_rl.envs.wrapper_chain import go_on_counting, only_looked_at, wrappers_of
+from oda_rl.envs.wrapper_chain import has_passive_wrappers_only, restore_counters, wrappers_of
 
 if TYPE_CHECKING:
     from oda_rl.envs.compiled import CompiledEnv
@@ -209,14 +209,14 @@ def find_dynamics(env: gym.Env) -> CompiledDynamics | None:
     True
     """
     time_limit: int | None = None
-    if not only_looked_at(env):
+    if not has_passive_wrappers_only(env):
         return None
     for wrapper in wrappers_of(env):
         if type(wrapper) is TimeLimit:
             limit = wrapper._max_episode_steps
             time_limit = limit if time_limit is None else min(limit, time_limit)
     inner = _compiled(env)
-    if inner is None or inner.render_mode == "human" or not tells_all(inner):
+    if inner is None or inner.render_mode == "human" or not kernels_describe(inner):
         return None
     return replace(inner.dynamics, time_limit=time_limit)
 
@@ -289,7 +289,7 @@ def hand_back(env: gym.Env, state: ArrayLike, elapsed_steps: int, total: float =
     if inner is None:
         raise ValueError(f"env must have compiled dynamics; {env.unwrapped} has none")
     inner.set_state(state)
-    go_on_counting(env, elapsed_steps, total)
+    restore_counters(env, elapsed_steps, total)
 
 
 def _compiled(env: gym.Env) -> "CompiledEnv | None":
@@ -299,7 +299,7 @@ def _compiled(env: gym.Env) -> "CompiledEnv | None":
     return inner if isinstance(inner, CompiledEnv) else None
 
 
-def tells_all(env: "CompiledEnv") -> bool:
+def kernels_describe(env: "CompiledEnv") -> bool:
     """Whether `step` and `reset` are those that the kernels were written for, not overridden later."""
     if {"step", "reset"} & vars(env).keys():
         return False

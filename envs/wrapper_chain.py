@@ -17,13 +17,10 @@ def wrappers_of(env: gym.Env) -> Iterator[Any]:
         env = env.env
 
 
-def only_looked_at(env: gym.Env) -> bool:
+def has_passive_wrappers_only(env: gym.Env) -> bool:
     """Whether all wrappers of an environment are passive (see `find_dynamics`)."""
-    return all(map(_only_looks_on, wrappers_of(env)))
-
-
-def _only_looks_on(wrapper: gym.Wrapper) -> bool:
-    return type(wrapper) in (TimeLimit, OrderEnforcing, PassiveEnvChecker) or is_monitor(wrapper)
+    passive = TimeLimit, OrderEnforcing, PassiveEnvChecker
+    return all(type(one) in passive or is_monitor(one) for one in wrappers_of(env))
 
 
 def is_monitor(wrapper: gym.Wrapper) -> bool:
@@ -36,6 +33,11 @@ def is_monitor(wrapper: gym.Wrapper) -> bool:
 def find_monitor(env: gym.Env) -> Any | None:
     """The Monitor of Stable-Baselines3 among the wrappers, if there is one."""
     return next(filter(is_monitor, wrappers_of(env)), None)
+
+
+def episode_record(total: float, length: int, seconds: float) -> dict[str, Any]:
+    """The record of a finished episode, as the Monitor makes it: return, steps and time."""
+    return {"r": round(float(total), 6), "l": int(length), "t": round(seconds, 6)}
 
 
 class _Latest(list[float]):
@@ -71,7 +73,7 @@ class _Rewards(list[float]):
         return super().__len__() + self.more
 
 
-def go_on_counting(env: gym.Env, elapsed_steps: int, total: float) -> None:
+def restore_counters(env: gym.Env, elapsed_steps: int, total: float) -> None:
     """Set the wrappers that count steps and rewards to the middle of an episode."""
     for wrapper in wrappers_of(env):
         counter: Any = wrapper

@@ -4,17 +4,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from oda_rl.agents.distill.config import DistilledConfig
     from oda_rl.agents.distill.dagger import distill
-    from oda_rl.agents.distill.front import Front
+    from oda_rl.agents.distill.policy import DistilledConfig
     from oda_rl.agents.distill.polishing import polish
-    from oda_rl.agents.distill.shrinking import shrink
+    from oda_rl.agents.distill.shrinking import Front, shrink
 
 __all__ = ["DistilledConfig", "Front", "distill", "polish", "shrink"]
 
 _HOME = {
-    "DistilledConfig": "config",
-    "Front": "front",
+    "DistilledConfig": "policy",
+    "Front": "shrinking",
     "distill": "dagger",
     "polish": "polishing",
     "shrink": "shrinking",

@@ -1,5 +1,6 @@
 """Distil any policy into a small table of cells that imitates it."""
 
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -8,9 +9,9 @@ from stable_baselines3.common.utils import configure_logger
 from oda_rl._validation import whole_number
 from oda_rl.agents.distill.fitting import FOR_PREFERENCES, Form, Records, find_form, fit_program
 from oda_rl.agents.distill.play import Judge, Recorder, StatesJudge
+from oda_rl.agents.distill.policy import DistilledPolicy
 from oda_rl.agents.distill.teacher import Teacher
 from oda_rl.agents.policy_program import PolicyProgram
-from oda_rl.agents.sb3.distilled import DistilledPolicy
 
 
 def distill(
@@ -77,7 +78,8 @@ def distill(
     student = DistilledPolicy(
         env=env, seed=seed, tensorboard_log=tensorboard_log, verbose=verbose, **options
     )
-    return Distillation(teacher, student).run().student
+    with closing(Distillation(teacher, student)) as work:
+        return work.run().student
 
 
 class Distillation:
@@ -127,7 +129,7 @@ class Distillation:
             configure_logger(student.verbose, student.tensorboard_log, type(student).__name__)
         )
         for i in range(config.rounds):
-            agreement = self.watch(student.act if i else None)
+            agreement = self.record(student.act if i else None)
             self._log(self._consider(config.max_cells), agreement)
         # a coarser table can turn out better than a finer one
         n_cells = config.max_cells // 2
@@ -140,13 +142,13 @@ class Distillation:
     def _consider(self, n_cells: int) -> float:
         """Fit a table of at most `n_cells` cells, and keep it if it is the best; returns its score."""
         form = find_form(self.records, n_cells, self.config, self.rng)
-        found, numbers = self.try_out(form), self.student.n_parameters
+        found, numbers = self.fit_and_score(form), self.student.n_parameters
         if (found, -numbers) > (self.best, -self._numbers):
             self.best, self.form, self._numbers = found, form, numbers
             self._kept = self.student.learner.get_state()
         return found
 
-    def watch(self, act: Any = None) -> float:
+    def record(self, act: Any = None) -> float:
         """Record the teacher's actions in the states that `act` leads to; if None, the teacher acts.
 
         Returns the share of actions taken that equal the teacher's.
@@ -157,12 +159,17 @@ class Distillation:
         self.records = self.recorder.records.sample(FOR_PREFERENCES, self.rng)
         return agreement
 
-    def try_out(self, form: Form) -> float:
+    def fit_and_score(self, form: Form) -> float:
         """Fit a table of this form to the records, and give it to the student; returns its score."""
         learner, records = self.student.learner, self.records
         program, known = fit_program(form, records, self.blank, self.name)
         learner.use_program(program, known, records.states)
         return self.judge(self.student)
+
+    def close(self) -> None:
+        """Close the environments."""
+        self.recorder.close()
+        self.judge.close()
 
     def _log(self, found: float, agreement: float = np.nan) -> None:
         logger = self.student.logger

@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
+from oda_rl._types import Array
 from oda_rl.agents.policy_program import PolicyProgram, shares_of
 from oda_rl.estimators.regression import ODARegressor
 from oda_rl.estimators.tree import MultiResolutionODA
-
-Array = NDArray[np.float64]
 
 # Largest numbers of states from which the cells are learned, and to which preferences are fitted.
 FOR_CELLS, FOR_PREFERENCES = 4_000, 20_000
@@ -84,16 +83,16 @@ class Form:
         return replace(Form.single(len(self.scale), False), linear=found.linear)
 
     def without_distance(self, j: int) -> "Form":
-        """Leave coordinate `j` out of the distance; if none is left, keep a single cell."""
+        """Leave coordinate `j` out of the distance.
+
+        If none is left, merge all cells into one, with the slopes that any of them has.
+        """
         scale = self.scale.copy()
         scale[j] = np.inf
-        found = replace(self, scale=scale)
-        return found if np.isfinite(scale).any() else found.without_cells_but_one()
-
-    def without_cells_but_one(self) -> "Form":
-        """Merge all cells into one, with the slopes that any of them has."""
-        single = Form.single(len(self.scale), False)
-        return replace(single, linear=np.asarray(self.linear.any(axis=0, keepdims=True)))
+        if np.isfinite(scale).any():
+            return replace(self, scale=scale)
+        linear = np.asarray(self.linear.any(axis=0, keepdims=True))
+        return replace(Form.single(len(scale), False), linear=linear)
 
     def without_slope(self, i: Any, j: Any) -> "Form":
         """Leave out the slopes of cell `i` along coordinate `j`; both may be slices."""
@@ -123,7 +122,7 @@ def find_form(records: Records, n_cells: int, config: Any, rng: np.random.Genera
     d = states.shape[1]
     if n_cells == 1 or np.ptp(labels, axis=0).max() == 0:
         return Form.single(d, linear)
-    targets = labels if labels.ndim > 1 else (labels[:, None] == np.unique(labels)).astype(float)
+    targets = _targets(labels)
     targets = targets[:, 1:] if labels.ndim == 1 and targets.shape[1] == 2 else targets
     seed, spread = int(rng.integers(2**31)), states.std(axis=0)
     model: Any = ODARegressor(n_cells, local_model="linear", softness=1.0, random_state=seed)
@@ -132,12 +131,12 @@ def find_form(records: Records, n_cells: int, config: Any, rng: np.random.Genera
         size: dict[str, Any] = {"layers": LAYERS, "max_children": 2, "max_leaves": n_cells}
         model = MultiResolutionODA(leaf, **size, random_state=seed)
     model.fit(states, targets, sample_weight=weights)
-    told = _relevance(model, states, spread) if config.cells_of == "tree" else model.relevance_
-    usable = (spread > 1e-9) & (told > 1e-3)
+    relevance = _relevance(model, states, spread) if config.cells_of == "tree" else model.relevance_
+    usable = (spread > 1e-9) & (relevance > 1e-3)
     if not usable.any() or len(model.codevectors_) == 1:
         return Form.single(d, linear)
     scale = np.full(d, np.inf)
-    scale[usable] = spread[usable] / told[usable]
+    scale[usable] = spread[usable] / relevance[usable]
     at = model.codevectors_
     located = np.where(np.abs(at) > NOTHING * spread, at, 0.0)
     found = Form(located, scale, 0.0, np.full(located.shape, linear))
@@ -186,7 +185,7 @@ def fit_program(
 def least_error(form: Form, records: Records) -> float:
     """The mean squared error of a ridge regression in this form; discrete actions are one-hot."""
     states, labels, weights = records
-    targets = labels if labels.ndim > 1 else (labels[:, None] == np.unique(labels)).astype(float)
+    targets = _targets(labels)
     root = np.sqrt(weights)[:, None]
     columns, _ = _columns(form, states)
     columns, targets = root * columns, root * targets
@@ -194,6 +193,11 @@ def least_error(form: Form, records: Records) -> float:
     gram[np.diag_indices_from(gram)] += RIDGE * len(states)
     solution = np.linalg.solve(gram, columns.T @ targets)
     return float(((columns @ solution - targets) ** 2).sum() / len(states))
+
+
+def _targets(labels: NDArray[Any]) -> NDArray[Any]:
+    """The targets of a regression, (n, n_values): continuous actions, or one-hot discrete ones."""
+    return labels if labels.ndim > 1 else (labels[:, None] == np.unique(labels)).astype(float)
 
 
 def _columns(form: Form, states: Array) -> tuple[Array, Array]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from oda_rl.agents.sb3.distilled import DistilledPolicy
+from oda_rl.agents.distill.policy import DistilledPolicy
 from oda_rl.inspect.table import Table, counted, percent
 
 
@@ -43,11 +43,9 @@ def formula_table(model: DistilledPolicy, digits: int = 3) -> Table:
 
 def with_formulas(model: DistilledPolicy, formulas: Table, cells: Table) -> Table:
     """Add the columns of a `formula_table` to a table that names a cell in its column "cell"."""
-    told_already = {"cell", "states", *model.learner.program.features}
+    shown = {"cell", "states", *model.learner.program.features}
     added = {
-        f"{name} =": [formulas[name][i] for i in cells["cell"]]
-        for name in formulas
-        if name not in told_already
+        f"{name} =": [formulas[name][i] for i in cells["cell"]] for name in formulas if name not in shown
     }
     return replace(cells, columns={**cells.columns, **added})
 
@@ -79,19 +77,19 @@ def draw_page(model: DistilledPolicy, digits: int = 3) -> Any:
 def _title(model: DistilledPolicy, digits: int) -> str:
     program = model.learner.program
     cells, numbers = counted(model.n_cells, "cell"), counted(program.n_numbers, "number")
-    told = f"{program.name}: {cells}, {numbers}"
+    title = f"{program.name}: {cells}, {numbers}"
     if program.actions is not None:
-        told += "; the action with the largest number is taken"
+        title += "; the action with the largest number is taken"
     if model.n_cells == 1:
-        return told
+        return title
     units = ", ".join(
         f"{scale:.{digits}g} {name}"
         for scale, name in zip(program.scale, program.features, strict=True)
         if np.isfinite(scale)
     )
     if program.temperature == 0.0:
-        return f"{told}; the nearest cell decides, in units of {units}"
-    return f"{told}; cells weigh exp(-d^2 / {program.temperature:.{digits}g}), in units of {units}"
+        return f"{title}; the nearest cell decides, in units of {units}"
+    return f"{title}; cells weigh exp(-d^2 / {program.temperature:.{digits}g}), in units of {units}"
 
 
 def _formula(model: DistilledPolicy, cell: int, action: int, digits: int) -> str:

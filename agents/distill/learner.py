@@ -1,18 +1,20 @@
 """The learner of a `DistilledPolicy`: a fixed table that acts, and that can be stored."""
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl._schema import Rules, Schema, Sized, Sizes, expect
+from oda_rl._types import Array
 from oda_rl._validation import LARGEST
 from oda_rl.agents.actions import ActionCodec
-from oda_rl.agents.distill.config import DistilledConfig
 from oda_rl.agents.policy_program import PolicyProgram, blank_program
 
-Array = NDArray[np.float64]
+if TYPE_CHECKING:
+    from oda_rl.agents.distill.policy import DistilledConfig
+
 ARRAYS = ("codevectors", "scale", "values", "slopes", "low", "high")
 SEEN = ("visits", "means", "ranges")
 
@@ -54,7 +56,7 @@ class ProgramLearner:
         self,
         n_features: int,
         actions: ActionCodec,
-        config: DistilledConfig,
+        config: "DistilledConfig",
         features: list[str],
         env_id: str | None,
     ) -> None:
@@ -130,7 +132,7 @@ class ProgramLearner:
         """Always 0, as no action is chosen in advance."""
         return 0
 
-    def use(self, config: DistilledConfig) -> None:
+    def use(self, config: "DistilledConfig") -> None:
         """Set the hyperparameters, for the next time that the policy is distilled."""
         self.config = config
 

@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 from stable_baselines3.common.evaluation import evaluate_policy
 
 from oda_rl._interrupts import call_compiled
+from oda_rl._types import Array
 from oda_rl.agents.distill.compiled_play import play_table
 from oda_rl.agents.distill.fitting import Records
+from oda_rl.agents.distill.policy import DistilledPolicy
 from oda_rl.agents.distill.teacher import Teacher, balanced
-from oda_rl.agents.sb3.distilled import DistilledPolicy
 from oda_rl.agents.sb3.evaluation import LONGEST, make_evaluation_envs
 from oda_rl.envs import find_dynamics, find_twin
 
-Array = NDArray[np.float64]
 # Share of random steps while the states of a `StatesJudge` are recorded
-WANDER = 0.1
+RANDOM_SHARE = 0.1
 # Largest number of environments without compiled dynamics that share the episodes of a `Judge`
 SHARED = 10
 # Offset of the seeds for scoring, so that tables are scored by other episodes than they are fitted to.
@@ -45,15 +45,15 @@ class Recorder:
         self.envs = make_evaluation_envs(env_id, n_envs, seed)
         self.envs.action_space.seed(seed)
         self._rng = np.random.default_rng(seed)
-        self.parts: list[tuple[Array, NDArray[Any], Array]] = []
+        self.parts: list[tuple[Array, NDArray[Any], Array, Array | None]] = []
 
     def play(
-        self, act: Callable[[Array], NDArray[Any]] | None, n_steps: int, wander: float = 0.0
+        self, act: Callable[[Array], NDArray[Any]] | None, n_steps: int, random_share: float = 0.0
     ) -> float:
         """Record `n_steps` or a few more; returns the share of actions taken that equal the teacher's.
 
         `act` maps rows (n, d) to actions as the environment takes them; if None, the teacher acts. In
-        each step, with probability `wander`, all environments take random actions instead.
+        each step, with probability `random_share`, all environments take random actions instead.
         """
         codec, actions = self.teacher.observations, self.teacher.actions
         seen: Any = self.envs.reset()
@@ -61,24 +61,26 @@ class Recorder:
         for _ in range(-(-n_steps // self.n_envs)):
             rows = codec.encode_many(seen, self.n_envs).astype(np.float64)
             labels, weights, values = self.teacher.label(seen, self.n_envs)
-            self._note(rows, labels, weights, values)
+            self.parts.append((rows, labels, weights, values))
             wanted = actions.decode_many(labels)
             taken = wanted if act is None else act(rows)
-            if self._rng.random() < wander:
+            if self._rng.random() < random_share:
                 space = self.envs.action_space
                 taken = np.array([space.sample() for _ in range(self.n_envs)])
             same.append(np.isclose(taken, wanted).reshape(self.n_envs, -1).all(axis=1).mean())
             seen, *_ = self.envs.step(taken)
         return float(np.mean(same))
 
-    def _note(self, rows: Array, labels: NDArray[Any], weights: Array, values: Array | None) -> None:
-        self.parts.append((rows, labels, weights))
+    def close(self) -> None:
+        """Close the environments."""
+        self.envs.close()
 
     @property
     def records(self) -> Records:
         """All records so far, with weights that are scaled to a mean of about 1."""
-        states, labels, weights = map(np.concatenate, zip(*self.parts, strict=True))
-        return Records(states, labels, balanced(weights))
+        states, labels, weights, _ = zip(*self.parts, strict=True)
+        weight = balanced(np.concatenate(weights))
+        return Records(np.concatenate(states), np.concatenate(labels), weight)
 
 
 class StatesJudge(Recorder):
@@ -98,22 +100,18 @@ class StatesJudge(Recorder):
 
     def __init__(self, teacher: Teacher, env_id: str, n_envs: int, seed: int, n_steps: int) -> None:
         super().__init__(teacher, env_id, n_envs, seed + JUDGED_FROM)
-        self._values: list[Array] = []
-        self.play(None, n_steps, WANDER)
+        self.play(None, n_steps, RANDOM_SHARE)
         self.states, labels, _ = self.records
         actions = teacher.actions
         if actions.is_continuous:
             bounds = actions.centre - actions.scale, actions.centre + actions.scale
             values = np.clip(labels, *bounds)  # as the environment takes them
         else:
-            values = np.concatenate(self._values)
+            numbered = np.eye(actions.n_actions)
+            values = np.concatenate(
+                [numbered[own] if values is None else values for _, own, _, values in self.parts]
+            )
         self.labels, self.values = labels, values.astype(np.float64)
-
-    def _note(self, rows: Array, labels: NDArray[Any], weights: Array, values: Array | None) -> None:
-        super()._note(rows, labels, weights, values)
-        if not self.teacher.actions.is_continuous:
-            n_actions = self.teacher.actions.n_actions
-            self._values.append(np.eye(n_actions)[labels] if values is None else values)
 
     def __call__(self, policy: Any) -> float:
         """The score of a `DistilledPolicy`, at most 1; 1 for the teacher itself."""
@@ -124,8 +122,9 @@ class StatesJudge(Recorder):
             lost, most = (self.values - chosen) ** 2, (self.values - self.values.mean(axis=0)) ** 2
         else:
             at = np.arange(len(chosen))
-            lost = self.values[at, self.labels] - self.values[at, chosen]
-            most = np.ptp(self.values, axis=1)
+            best = self.values[at, self.labels]  # the teacher may not take the action it values most
+            lost = np.maximum(best - self.values[at, chosen], 0.0)
+            most = best - self.values.min(axis=1)
         return float(1.0 - lost.sum() / max(most.sum(), 1e-300))
 
 
@@ -153,9 +152,9 @@ class Judge:
         twin = find_twin(env_id)
         # If steps are slow, a few environments share the episodes: none has to wait for the longest one.
         self._n_envs = n_episodes if twin is not None else min(n_episodes, SHARED)
-        env = None if twin is None else gym.make(twin)
-        plain = env is not None and isinstance(env.observation_space, spaces.Box)
-        self._dynamics = find_dynamics(env) if env is not None and plain else None
+        self._twin = None if twin is None else gym.make(twin)
+        plain = self._twin is not None and isinstance(self._twin.observation_space, spaces.Box)
+        self._dynamics = find_dynamics(self._twin) if self._twin is not None and plain else None
         self._envs: Any = None
         self._starts: tuple[int, Array] = (-1, np.empty((0, 0)))
 
@@ -172,6 +171,12 @@ class Judge:
             returns, steps = np.array(found[0]), sum(found[1])
         self.n_steps += steps
         return float(returns.mean())
+
+    def close(self) -> None:
+        """Close the environments."""
+        for env in (self._twin, self._envs):
+            if env is not None:
+                env.close()
 
     def _play_table(self, policy: DistilledPolicy) -> Array:
         dynamics: Any = self._dynamics

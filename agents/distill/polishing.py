@@ -1,19 +1,16 @@
-"""Polish a small table: optimise its numbers for the return."""
+"""Polish a small table: optimise its numbers for the return, by an evolution strategy."""
 
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from oda_rl._types import Array
 from oda_rl._validation import check_at_least, whole_number
-from oda_rl.agents.distill.evolution import CovarianceAdaptation
 from oda_rl.agents.distill.play import Judge
+from oda_rl.agents.distill.policy import DistilledPolicy
 from oda_rl.agents.policy_program import PolicyProgram
-from oda_rl.agents.sb3.distilled import DistilledPolicy
 from oda_rl.agents.sb3.evaluation import make_evaluation_envs
-
-Array = NDArray[np.float64]
 
 # Episodes that score a point of the search, and episodes that decide which table is kept
 EPISODES, FOR_CHOICE = 20, 200
@@ -75,17 +72,16 @@ def polish(student: DistilledPolicy, *, steps: int = 3_000_000, seed: int = 0) -
         raise ValueError("student must know its environment: distill it, or load it with one.")
     if student.learner.n_learned == 0:
         raise ValueError("student must have been distilled: its table is empty.")
-    rng = np.random.default_rng(seed)
     learner, states = student.learner, _states(student, seed)
-    tried, chosen = Judge(env_id, EPISODES, seed), Judge(env_id, FOR_CHOICE, seed - FOR_CHOICE)
-    numbers = Numbers(learner.program, states)
-    best, kept = chosen(student), learner.program
+    numbers, kept = Numbers(learner.program, states), learner.program
     start = numbers.vector()
     if not len(start):  # a constant action: there is nothing to optimise
         return student
-    search = CovarianceAdaptation(start, SPREAD, rng)
+    search = CovarianceAdaptation(start, SPREAD, np.random.default_rng(seed))
+    tried, chosen = Judge(env_id, EPISODES, seed), Judge(env_id, FOR_CHOICE, seed - FOR_CHOICE)
     is_over = False
     try:
+        best = chosen(student)
         while not is_over:
             tried.seed += EPISODES
             worth = []
@@ -98,11 +94,12 @@ def polish(student: DistilledPolicy, *, steps: int = 3_000_000, seed: int = 0) -
                 learner.program = numbers.program(search.mean)
                 found = chosen(student)
                 if found > best:
-                    best, kept = found, learner.program
-    finally:  # keep the best so far, also if interrupted; `_states` below uses it
-        learner.program = kept
+                    best, kept, states = found, learner.program, _states(student, seed)
+    finally:  # also if interrupted
+        learner.use_program(kept, learner.known, states)
         student.num_timesteps += tried.n_steps + chosen.n_steps
-    learner.use_program(kept, learner.known, _states(student, seed))
+        tried.close()
+        chosen.close()
     return student
 
 
@@ -125,8 +122,8 @@ class Numbers:
         wide = states.std(axis=0)
         wide = np.where(wide > 1e-9, wide, 1.0)
         found = program.action_values(states)
-        told = found if program.actions is None else found - found.mean(axis=1, keepdims=True)
-        worth = max(float(told.std()), 1e-9)
+        centred = found if program.actions is None else found - found.mean(axis=1, keepdims=True)
+        worth = max(float(centred.std()), 1e-9)
         along = worth / wide[: program.slopes.shape[2]]  # empty for constant cells
         self.units = {"codevectors": wide, "values": worth, "slopes": along}
         self.chosen = {name: getattr(program, name) != 0.0 for name in self.units}
@@ -155,6 +152,81 @@ class Numbers:
         scale[self.apart] = np.exp(scales)
         warm = float(np.exp(rest[0])) if len(rest) else 0.0
         return replace(self.origin, scale=scale, temperature=warm, **arrays)
+
+
+class CovarianceAdaptation:
+    """CMA-ES: draws points about a mean, then adapts mean and covariance to the better half of them.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (n,)
+        The starting point, in units in which all coordinates have about the same influence.
+    sigma : float
+        Standard deviation of the first points along each coordinate.
+    rng : numpy.random.Generator
+        Draws the points.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (n,)
+        The best guess.
+    n_points : int
+        Points per generation, 4 + 3 ln n, rounded down.
+
+    References
+    ----------
+    N. Hansen: "The CMA Evolution Strategy: A Tutorial", arXiv:1604.00772, Figure 6 and Table 1, with
+    positive weights only.
+    """
+
+    def __init__(self, mean: Array, sigma: float, rng: np.random.Generator) -> None:
+        n = len(mean)
+        self.mean, self.sigma, self.rng = mean.copy(), sigma, rng
+        self.n_points = 4 + int(3 * np.log(n))
+        parents = self.n_points // 2
+        weights = np.log(0.5 * (self.n_points + 1)) - np.log(np.arange(1, parents + 1))
+        self.weights = weights / weights.sum()
+        self.mass = mass = 1.0 / (self.weights**2).sum()
+        self.c_path = (4 + mass / n) / (n + 4 + 2 * mass / n)
+        self.c_sigma = (mass + 2) / (n + mass + 5)
+        self.c_one = 2 / ((n + 1.3) ** 2 + mass)
+        self.c_many = min(1 - self.c_one, 2 * (mass - 2 + 1 / mass) / ((n + 2) ** 2 + mass))
+        self.damping = 1 + 2 * max(0.0, np.sqrt((mass - 1) / (n + 1)) - 1) + self.c_sigma
+        self.expected = np.sqrt(n) * (1 - 1 / (4 * n) + 1 / (21 * n**2))  # length of a normal vector
+        self.covariance = np.eye(n)
+        self.path, self.path_sigma = np.zeros(n), np.zeros(n)
+        self.generation = 0
+
+    def ask(self) -> Array:
+        """Draw the points of a generation, (n_points, n)."""
+        values, self.axes = np.linalg.eigh(self.covariance)
+        self.lengths = np.sqrt(np.maximum(values, 1e-20))
+        drawn = self.rng.standard_normal((self.n_points, len(self.mean)))
+        self.steps = (drawn * self.lengths) @ self.axes.T
+        return self.mean + self.sigma * self.steps
+
+    def tell(self, worth: Array) -> None:
+        """Update the distribution; `worth` (n_points,) are the points' scores, larger is better."""
+        best = self.steps[np.argsort(-worth, kind="stable")[: len(self.weights)]]
+        step = self.weights @ best
+        self.mean = self.mean + self.sigma * step
+        self.generation += 1
+        white = self.axes @ ((self.axes.T @ step) / self.lengths)
+        c, n = self.c_sigma, len(self.mean)
+        self.path_sigma = (1 - c) * self.path_sigma + np.sqrt(c * (2 - c) * self.mass) * white
+        length = np.linalg.norm(self.path_sigma)
+        usual = length / np.sqrt(1 - (1 - c) ** (2 * self.generation))
+        is_steady = usual < (1.4 + 2 / (n + 1)) * self.expected
+        c = self.c_path
+        self.path = (1 - c) * self.path + is_steady * np.sqrt(c * (2 - c) * self.mass) * step
+        lost = (1 - is_steady) * c * (2 - c)
+        kept = 1 - self.c_one - self.c_many + self.c_one * lost
+        self.covariance = (
+            kept * self.covariance
+            + self.c_one * np.outer(self.path, self.path)
+            + self.c_many * (best.T * self.weights) @ best
+        )
+        self.sigma *= float(np.exp(self.c_sigma / self.damping * (length / self.expected - 1)))
 
 
 def _states(student: DistilledPolicy, seed: int) -> Array:

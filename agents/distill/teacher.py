@@ -5,10 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oda_rl._types import Array
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.observations import ObservationCodec
-
-Array = NDArray[np.float64]
 
 # Largest weight of a state, as a multiple of the mean weight
 HEAVIEST = 10.0
@@ -67,10 +66,10 @@ class Teacher:
             if taken.shape[1] != len(self.actions.centre) or not np.isfinite(taken.astype(float)).all():
                 raise self._refused(taken[0])
             return taken.astype(np.float64), np.ones(n), None
-        told = [tuple(one.tolist()) for one in taken]
-        if unknown := [one for one in told if one not in self._decided]:
+        keys = [tuple(one.tolist()) for one in taken]
+        if unknown := [one for one in keys if one not in self._decided]:
             raise self._refused(unknown[0])
-        labels = np.array([self._decided[one] for one in told])
+        labels = np.array([self._decided[one] for one in keys])
         values = self._values(seen, n)
         return labels, np.ones(n) if values is None else np.ptp(values, axis=1), values
 

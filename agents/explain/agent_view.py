@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oda_rl._types import Array
 from oda_rl.agents.explain.cells import ProgramCells, kind_of_cells, known_range
 from oda_rl.inspect.model import View
 
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 
-Array = NDArray[np.float64]
 
 # If an agent has more cells than this, as in a fine grid, they are not drawn.
 MOST_CELLS = 10_000

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from oda_rl._types import Array
 from oda_rl.agents.codebook_rl.association import value_temperature
 from oda_rl.agents.codebook_rl.joint_step import NEAR
 from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
@@ -13,8 +14,6 @@ from oda_rl.agents.linear_q.config import SOMConfig, UniformGridConfig
 from oda_rl.agents.linear_q.learner import LinearLearner
 from oda_rl.agents.policy_program import shares_by_distance
 from oda_rl.inspect.contributions import search_range
-
-Array = NDArray[np.float64]
 
 
 class Active(NamedTuple):
@@ -35,8 +34,8 @@ class Active(NamedTuple):
         return np.asarray(self.values @ self.share)
 
 
-class CodebookCells:
-    """The cells of a two-timescale learner.
+class Cells:
+    """Base class of the cells of a learner.
 
     Attributes
     ----------
@@ -56,10 +55,39 @@ class CodebookCells:
         Whether each cell is the region nearest to its codevector, so that it can be drawn as a polytope.
     knows_values : bool
         Whether cells have values of states.
+    shown : ndarray of int
+        The cells to be listed: those that have learned anything.
     """
 
+    codevectors: Array
+    visits: Array | None
+    weights: Array
+    own_actions: Any = None
+    draws_points = False
+    prefers = False
     polytopes = True
     knows_values = True
+    shown: NDArray[np.int64]
+
+    def active(self, observation: Array, action: Any = None) -> Active:
+        """The active cells at an observation; with a continuous `action`, at that pair."""
+        raise NotImplementedError
+
+    def point(self, observation: Array) -> Array:
+        """The observation in the coordinates of the codevectors."""
+        return observation
+
+    def names(self, observed: list[str]) -> list[str]:
+        """Names of the codevectors' coordinates, without those of actions."""
+        return observed
+
+    def values_at(self, cell: int) -> Array:
+        """Q, or the preference, of every action at a codevector."""
+        return self.active(self.codevectors[cell]).total
+
+
+class CodebookCells(Cells):
+    """The cells of a two-timescale learner."""
 
     def __init__(self, learner: TwoTimescaleLearner) -> None:
         self.learner, self.book = learner, learner.codebook
@@ -67,7 +95,6 @@ class CodebookCells:
         n, visits = learner.sizes.n_observed, self.book["visits"].sum(axis=0)
         self.visits = visits if visits.any() else None
         self.weights = visits if visits.any() else self.book.weights
-        self.own_actions: Any = None
         self.draws_points = learner.actions.is_continuous and learner.sizes.n_joint == 0
         self.prefers = learner.sizes.has_critic and not learner.actions.is_continuous
         if learner.sizes.n_joint:
@@ -84,10 +111,6 @@ class CodebookCells:
         scale = np.concatenate([learner.scale.scale, weight])
         k = points.shape[1]  # observations alone have no coordinates of actions
         return squared_distances((points - centre[:k]) / scale[:k], self.book.codevectors[:, :k])
-
-    def point(self, observation: Array) -> Array:
-        """The observation in the coordinates of the codevectors."""
-        return observation
 
     def active(self, observation: Array, action: Any = None) -> Active:
         """The active cells: shares p(mu_i | x) and values Q_i(x, a); Q(x, a) = sum_i p(mu_i | x) Q_i.
@@ -129,27 +152,13 @@ class CodebookCells:
         parts = self.book[field].reshape(-1, n_basis, len(self.book))
         return np.asarray(np.einsum("ajk,j->ak", parts, basis))
 
-    def values_at(self, cell: int) -> Array:
-        """Q of every action at a codevector."""
-        return self.active(self.codevectors[cell]).total
-
-    def names(self, observed: list[str]) -> list[str]:
-        """Names of the codevectors' coordinates, without those of actions."""
-        return observed
-
     def reach(self, n: int) -> tuple[Array, Array]:
         """The range in which to search for other actions, about the codevectors."""
         return search_range(self.codevectors[:, :n])
 
 
-class GridCells:
-    """The cells of a uniform grid or a self-organising map; attributes as for `CodebookCells`."""
-
-    prefers = False
-    knows_values = True
-
-    own_actions = None
-    draws_points = False
+class GridCells(Cells):
+    """The cells of a uniform grid or a self-organising map."""
 
     def __init__(self, learner: LinearLearner) -> None:
         self.learner = learner
@@ -191,15 +200,13 @@ class GridCells:
         return known_range(self.learner, n)
 
 
-class ProgramCells:
-    """The cells of a distilled policy, without values; attributes as for `CodebookCells`.
+class ProgramCells(Cells):
+    """The cells of a distilled policy, without values.
 
     The codevectors are the mean states of the cells, as the table may lack some coordinates.
     """
 
-    polytopes = True
     knows_values = False
-    own_actions = None
 
     def __init__(self, learner: ProgramLearner) -> None:
         self.learner, self.program = learner, learner.program
@@ -215,10 +222,6 @@ class ProgramCells:
         inverse = 1.0 / self.program.scale
         return squared_distances(points * inverse, self.program.codevectors * inverse)
 
-    def point(self, observation: Array) -> Array:
-        """The observation."""
-        return observation
-
     def active(self, observation: Array, action: Any = None) -> Active:
         """The active cells and their preferences; with continuous actions, the values are NaN."""
         share = self.program.shares(observation[None])[0]
@@ -230,14 +233,6 @@ class ProgramCells:
     def own_points(self, observation: Array) -> Array:
         """The continuous action according to each cell alone, of shape (n_cells, m)."""
         return np.clip(self.program.rates(observation), *self.program.bounds)
-
-    def values_at(self, cell: int) -> Array:
-        """Preferences of every action at the mean state of a cell."""
-        return self.active(self.codevectors[cell]).total
-
-    def names(self, observed: list[str]) -> list[str]:
-        """Names of the coordinates."""
-        return observed
 
     def reach(self, n: int) -> tuple[Array, Array]:
         """The range in which to search for other actions: that of the states of the fit."""

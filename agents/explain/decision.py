@@ -18,6 +18,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
+from oda_rl._types import Array
 from oda_rl.agents.explain.cells import Active, cells_of
 from oda_rl.agents.explain.table import best_of, probability_of
 from oda_rl.inspect.contributions import Contribution, Counterfactual, Explanation, find_counterfactuals
@@ -25,7 +26,6 @@ from oda_rl.inspect.contributions import Contribution, Counterfactual, Explanati
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 
-Array = NDArray[np.float64]
 
 # Values of each coordinate of a continuous action that are compared with the greedy action
 N_ALTERNATIVES = 7
@@ -105,47 +105,59 @@ def explain_observation(model: "OnlineAlgorithm", observation: ArrayLike) -> Pol
     )
 
 
-def _of_whole_numbers(seen: Any, j: int, found: Counterfactual) -> Counterfactual:
-    """A counterfactual in coordinate j, moved to a whole number if that coordinate has no others."""
-    if not seen.whole[j]:
-        return found
-    start = found.at - found.change
-    at = round(found.at)
-    return replace(found, at=at, change=at - start, rounded=at - start)
-
-
 def _of_numbers(model: "OnlineAlgorithm", cells: Any, state: Array, names: list[str]) -> dict[str, Any]:
     """Fields of a `PolicyExplanation` for discrete actions."""
     seen, active = model.observations, cells.active(state)
     action, value, second, margin = best_of(active.total)
-    likely, changes = np.nan, []
+    likely = np.nan
     if cells.prefers:
         likely = probability_of(active.total, action)
         value = float(model.learner.state_values(seen.nearest(state[None]))[0])
-    if not seen.is_table:  # between indices of states there are no distances
-        low, high = cells.reach(len(state))
-        low, high = np.maximum(low, seen.low), np.minimum(high, seen.high)
-
-        def greedy(points: Array) -> NDArray[Any]:
-            return model.learner.greedy(seen.nearest(points))
-
-        others = list(seen.other_values(state))
-        rows = np.array([row for _, row in others]).reshape(-1, len(state))
-        discrete = (rows != state).any(axis=0)  # discrete entries: there are no values in between
-        low, high = np.where(discrete, state, low), np.where(discrete, state, high)
-        changes = find_counterfactuals(greedy, state, low, high, names)
-        changes = [_of_whole_numbers(seen, names.index(one.feature), one) for one in changes]
-        then: Any = greedy(rows) if others else []
-        for (j, row), decision in zip(others, then, strict=True):
-            if decision != action:
-                change, at = float(row[j] - state[j]), float(row[j])
-                changes.append(Counterfactual(names[j], change, at, decision, change))
+    # between indices of states there are no distances
+    changes = [] if seen.is_table else _find_changes(model, cells, state, action, names)
     parts = _contributions(cells, active, cells.own_actions, action, second, len(state))
     return {
-        **{"decision": action, "margin": margin, "contributions": parts, "value": value},
-        **{"counterfactuals": tuple(changes), "values": active.total, "second": second},
-        **{"alternatives": [], "probability": likely},
+        "decision": action,
+        "margin": margin,
+        "contributions": parts,
+        "counterfactuals": tuple(changes),
+        "value": value,
+        "values": active.total,
+        "second": second,
+        "alternatives": [],
+        "probability": likely,
     }
+
+
+def _find_changes(
+    model: "OnlineAlgorithm", cells: Any, state: Array, action: int, names: list[str]
+) -> list[Counterfactual]:
+    """The changes of single coordinates that change the action, the smallest first."""
+    seen = model.observations
+
+    def greedy(points: Array) -> NDArray[Any]:
+        return model.learner.greedy(seen.nearest(points))
+
+    others = list(seen.other_values(state))
+    rows = np.array([row for _, row in others]).reshape(-1, len(state))
+    discrete = (rows != state).any(axis=0)  # discrete entries: there are no values in between
+    low, high = cells.reach(len(state))
+    low = np.where(discrete, seen.low, np.minimum(np.maximum(low, seen.low), state))
+    high = np.where(discrete, seen.high, np.maximum(np.minimum(high, seen.high), state))
+    ends = np.where(discrete, state, low), np.where(discrete, state, high)
+    changes = []
+    for found in find_counterfactuals(greedy, state, *ends, names):
+        if seen.whole[names.index(found.feature)]:
+            start, whole = found.at - found.change, round(found.at)
+            found = replace(found, at=whole, change=whole - start, rounded=whole - start)
+        changes.append(found)
+    then: Any = greedy(rows) if others else []
+    for (j, row), decision in zip(others, then, strict=True):
+        if decision != action:
+            change, at = float(row[j] - state[j]), float(row[j])
+            changes.append(Counterfactual(names[j], change, at, decision, change))
+    ranges = dict(zip(names, high - low, strict=True))
+    return sorted(changes, key=lambda one: abs(one.change) / ranges[one.feature])
 
 
 def _of_points(model: "OnlineAlgorithm", cells: Any, state: Array, names: list[str]) -> dict[str, Any]:
@@ -161,9 +173,15 @@ def _of_points(model: "OnlineAlgorithm", cells: Any, state: Array, names: list[s
         others = [(u, float(cells.active(state, u).total[0])) for u in _alternatives(model, action)]
     parts = _contributions(cells, active, own, action, None, len(state))
     return {
-        **{"decision": action, "margin": np.nan, "contributions": parts, "counterfactuals": ()},
-        **{"value": float(active.total[0]), "values": active.total, "second": None},
-        **{"alternatives": others, "deviation": wide},
+        "decision": action,
+        "margin": np.nan,
+        "contributions": parts,
+        "counterfactuals": (),
+        "value": float(active.total[0]),
+        "values": active.total,
+        "second": None,
+        "alternatives": others,
+        "deviation": wide,
     }
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl.agents.distill.formulas import formula_table, with_formulas
+from oda_rl.agents.distill.policy import DistilledPolicy
 from oda_rl.agents.explain.decision import explain_observation
 from oda_rl.agents.explain.reports import (
     explanation_sheets,
@@ -18,7 +19,6 @@ from oda_rl.agents.explain.reports import (
     policy_summary,
 )
 from oda_rl.agents.explain.table import PolicyTable, explain_policy
-from oda_rl.agents.sb3.distilled import DistilledPolicy
 from oda_rl.agents.sb3.evaluation import LONGEST
 from oda_rl.inspect.model import View
 from oda_rl.inspect.page import Frame, write_page

@@ -81,7 +81,7 @@ def policy_summary(table: PolicyTable) -> str:
 def explanation_summary(table: PolicyTable, explanation: PolicyExplanation) -> str:
     """What the policy does in a state, and by how much it prefers that, in a sentence."""
     pairs = zip(explanation.feature_names, explanation.sample, strict=True)
-    where = ", ".join(filter(None, (_told(name, value) for name, value in pairs)))
+    where = ", ".join(filter(None, (_coordinate_text(name, value) for name, value in pairs)))
     action, value = table.name_of(explanation.action), f"Q {explanation.value:.4g}"
     known = not np.isnan(explanation.value)
     if not np.isnan(explanation.probability):
@@ -99,7 +99,7 @@ def explanation_summary(table: PolicyTable, explanation: PolicyExplanation) -> s
     return f"At {where}: {action}, {value}, by a margin of {explanation.margin:.3g} over {second}."
 
 
-def _told(name: str, value: float) -> str:
+def _coordinate_text(name: str, value: float) -> str:
     """A coordinate of a state as text; for a one-hot one, such as "goal = 2", its name or nothing."""
     if " = " in name and value in (0.0, 1.0):
         return name if value else ""

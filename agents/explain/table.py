@@ -4,14 +4,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from oda_rl._types import Array
 from oda_rl.agents.explain.cells import cells_of
 
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

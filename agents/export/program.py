@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oda_rl.agents.baselines import UniformGridConfig
 from oda_rl.agents.codecs import PrincipalCodec
 from oda_rl.agents.explain.cells import CodebookCells, GridCells, ProgramCells, kind_of_cells
+from oda_rl.agents.linear_q.config import UniformGridConfig
 from oda_rl.agents.policy_program import PolicyProgram
 
 if TYPE_CHECKING:

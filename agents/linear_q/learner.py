@@ -14,11 +14,10 @@ from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.compiled_rollout import BEGIN, STEP, ObserveFunction, Rollout, run
 from oda_rl.agents.learner import Learner
 from oda_rl.agents.linear_q import kernels
-from oda_rl.agents.linear_q.arrays import make_memory, make_scratch
+from oda_rl.agents.linear_q.arrays import linear_schema, make_memory, make_scratch
 from oda_rl.agents.linear_q.config import LinearConfig, SOMConfig, SparseConfig, UniformGridConfig
 from oda_rl.agents.linear_q.encoding import Encoder, Scratch, encode
 from oda_rl.agents.linear_q.features import make_features
-from oda_rl.agents.linear_q.schema import linear_schema
 from oda_rl.agents.observation_scale import ObservationRange
 
 OBSERVE = ObserveFunction(kernels.observe)
@@ -207,8 +206,8 @@ class LinearLearner(Learner):
     ) -> int:
         self._observation[:] = observation
         event, draws = BEGIN if first else STEP, self.draws.draw()
-        told = float(reward), terminated, ended
-        return int(kernels.observe(self._table, env, self._observation, *told, event, draws))
+        result = float(reward), terminated, ended
+        return int(kernels.observe(self._table, env, self._observation, *result, event, draws))
 
     def _run(self, env_step: Any, env_reset: Any, rollout: Rollout, n_steps: int) -> int:
         block, command = self.draws.block, self.memory.command

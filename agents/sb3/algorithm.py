@@ -16,11 +16,9 @@ from oda_rl.agents.codecs import Components, NotOneHotError, make_codec
 from oda_rl.agents.hyperparameters import Config, override, show_hyperparameters
 from oda_rl.agents.observations import ObservationCodec
 from oda_rl.agents.sb3.callback_schedule import make_callback
-from oda_rl.agents.sb3.first_look import look_for_components, look_for_states
-from oda_rl.agents.sb3.frame_stack import find_bounds
-from oda_rl.agents.sb3.gymnasium_vector import as_sb3_takes_it
-from oda_rl.agents.sb3.loading import load_kernels
+from oda_rl.agents.sb3.gymnasium_vector import convert_env
 from oda_rl.agents.sb3.policy import SB3_POLICIES, CodebookPolicy
+from oda_rl.agents.sb3.preparation import detect_one_hot, find_bounds, learn_components, load_kernels
 from oda_rl.agents.sb3.saving import Saving
 from oda_rl.envs.spaces import check_discrete_action_space
 
@@ -209,12 +207,12 @@ class OnlineAlgorithm(Saving):
         )
         self._total_timesteps = planned_timesteps or total_timesteps
         if fresh:
-            look_for_states(self)
+            detect_one_hot(self)
         self.learner.set_horizon(self._total_timesteps)
         try:
             callback.on_training_start(locals(), globals())
             if fresh:
-                look_for_components(self)
+                learn_components(self)
                 self._begin()
             self._train(total_timesteps, callback, log_interval, callback_every)
         except BaseException as error:
@@ -228,13 +226,14 @@ class OnlineAlgorithm(Saving):
     def _train(self, *arguments: Any) -> None:
         """Train; start again if an observation is not one-hot although the first ones were."""
         # Imported here because it imports numba, which importing an agent class does not need
-        from oda_rl.agents.sb3.training_loops import train
+        from oda_rl.agents.sb3.training_loops import Training
 
+        training = Training(self, *arguments)
         try:
-            train(self, *arguments)
+            training.run()
         except NotOneHotError:
             self._begin_without_states()
-            train(self, *arguments)
+            training.run()
 
     def _begin(self) -> None:
         """Choose the first actions of the episodes; reset the environment first if necessary."""
@@ -249,7 +248,7 @@ class OnlineAlgorithm(Saving):
         self._build()
         self.learner.set_horizon(self._total_timesteps)
         self._last_obs = self.env.reset()  # type: ignore[union-attr, assignment]
-        look_for_components(self)
+        learn_components(self)
         self._begin()
 
     def stop(self) -> None:
@@ -272,8 +271,8 @@ class OnlineAlgorithm(Saving):
         self._last_obs = None  # the state of the environment is unknown
         try:
             callback.on_training_end()
-        except Exception as another:
-            error.add_note(f"After it a callback failed, too: {type(another).__name__}: {another}")
+        except Exception as other:
+            error.add_note(f"After it a callback failed, too: {type(other).__name__}: {other}")
         where = (
             f"This was at step {self.num_timesteps} of the training; what was learned before is "
             "kept and can be saved."
@@ -291,7 +290,7 @@ class OnlineAlgorithm(Saving):
 
     @classmethod
     def _make_env(cls, env: GymEnv | str) -> GymEnv:
-        made = as_sb3_takes_it(env)
+        made = convert_env(env)
         cls._check_action_space(made.action_space)
         ObservationCodec(made.observation_space)
         return made
@@ -327,8 +326,9 @@ class OnlineAlgorithm(Saving):
         kind: Any = self._learner_class()
         seen = self.observations
         options = {"counts": seen.counts} if seen.is_table else {}
-        told = *find_bounds(self.env, seen), self.config, self.seed
-        return kind(seen.n_features, self.actions, self.n_envs, *told, **options)
+        low, high = find_bounds(self.env, seen)
+        sizes = seen.n_features, self.actions, self.n_envs
+        return kind(*sizes, low, high, self.config, self.seed, **options)
 
     def set_random_seed(self, seed: int | None = None) -> None:
         """Seed the environment, but neither the learner's own generator nor the global ones."""

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl.agents.hyperparameters import Config
-from oda_rl.agents.kernel_q.config import KernelQConfig
 from oda_rl.agents.linear_q.config import (
     FourierConfig,
+    KernelQConfig,
     LinearConfig,
     SOMConfig,
     TileCodingConfig,
@@ -18,7 +18,7 @@ from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 from oda_rl.agents.sb3.policy import CodebookPolicy
 
 if TYPE_CHECKING:
-    from oda_rl.agents.kernel_q.learner import KernelLearner
+    from oda_rl.agents.kernel_q import KernelLearner
     from oda_rl.agents.linear_q.learner import LinearLearner
 
 
@@ -181,7 +181,7 @@ class KernelQ(OnlineAlgorithm):
 
     policy_aliases: ClassVar[dict[str, Any]] = {"KernelPolicy": CodebookPolicy}
     config_class = KernelQConfig
-    learner_path = "kernel_q.learner.KernelLearner"
+    learner_path = "kernel_q.KernelLearner"
     learner: "KernelLearner"
 
     @property

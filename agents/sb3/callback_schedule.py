@@ -29,7 +29,7 @@ EVERY_CALLS: dict[type, str] = {CheckpointCallback: "save_freq", EvalCallback: "
 # Times per second that a progress bar is drawn; once costs as much as hundreds of steps
 BAR_RATE = 1
 # Times per second that its count is passed on to rich, which estimates the speed from it
-TOLD_RATE = 10
+COUNT_RATE = 10
 
 
 class ProgressBar(ProgressBarCallback):
@@ -52,7 +52,7 @@ class ProgressBar(ProgressBarCallback):
         now = time.monotonic()
         if now >= self._next:
             self.pbar.display()
-            self._next = now + 1.0 / TOLD_RATE
+            self._next = now + 1.0 / COUNT_RATE
 
     def _on_step(self) -> bool:
         self.count(self.model.n_envs)
@@ -89,7 +89,7 @@ def calls_until_due(
         return min(dues, default=NEVER)
     if type(one) is ConvertCallback and one.callback is None:  # SB3's placeholder for no callback
         return NEVER
-    if _keeps(one, "due_every"):
+    if _defines(one, "due_every"):
         return int(one.due_every - one.n_calls % one.due_every)
     if type(one) in EVERY_CALLS:
         every = getattr(one, EVERY_CALLS[type(one)])
@@ -98,7 +98,7 @@ def calls_until_due(
         steps = one.last_time_trigger + one.n_steps - num_timesteps
     elif isinstance(one, ProgressBarCallback):
         steps = int(one.pbar.n / max(time.time() - one.pbar.start_t, 1e-3) / BAR_RATE)
-    elif _keeps(one, "due_at"):
+    elif _defines(one, "due_at"):
         steps = one.due_at(num_timesteps) - num_timesteps
     else:
         return always
@@ -117,8 +117,8 @@ def count_calls(callback: BaseCallback, n: int, n_envs: int = 1) -> None:
             count_calls(child, n, n_envs)
 
 
-def _keeps(callback: BaseCallback, promise: str) -> bool:
-    """Whether a class of the callback defines `promise`, and no subclass of it overrides `_on_step`."""
+def _defines(callback: BaseCallback, name: str) -> bool:
+    """Whether a class of the callback defines `name`, and no subclass of it overrides `_on_step`."""
     kind: Any = type(callback)
-    promising = next((base for base in kind.__mro__ if promise in vars(base)), None)
-    return promising is not None and kind._on_step is promising._on_step
+    owner = next((base for base in kind.__mro__ if name in vars(base)), None)
+    return owner is not None and kind._on_step is owner._on_step

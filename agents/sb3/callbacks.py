@@ -116,9 +116,10 @@ class CodebookCallback(BaseCallback):
         steps = self.num_timesteps
         self._recorded, self._recorded_at = steps // self.log_freq if steps else -1, -1
         self._board = None
+        model: Any = self.model
+        self._levels = len(model.history_)
         if writer is None:
             return
-        model: Any = self.model
         self._board = Board(model, writer, self.dimensions)
         if self._every["histograms"] and hasattr(model.learner, "watch_errors"):
             model.learner.watch_errors()

@@ -16,7 +16,7 @@ from oda_rl.envs.dynamics import (
     get_elapsed_steps,
     hand_back,
 )
-from oda_rl.envs.wrapper_chain import find_monitor
+from oda_rl.envs.wrapper_chain import episode_record, find_monitor
 
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
@@ -46,7 +46,9 @@ class CompiledRun:
         self.model: Any = model
         self.envs, self.dynamics = envs, dynamics
         self.monitors = [find_monitor(env) for env in envs]
-        self._stand = False  # whether the environments and their generators are in step with this run
+        self._is_handed_over = (
+            False  # whether the environments and their generators are in step with this run
+        )
         self.starts = [StartBlock(one.env, STARTS) for one in dynamics]
         n = len(envs)
         clock = np.zeros((n, compiled_rollout.N_CLOCK), dtype=np.int64)
@@ -118,7 +120,7 @@ class CompiledRun:
                 hand_back(env, rollout.state[e], int(clock[compiled_rollout.ELAPSED]), total)
             self.starts[e].rewind_to(int(clock[compiled_rollout.STARTS_USED]))
             self.model.next_actions[e] = self.learner.next_action(e)
-        self._stand = True
+        self._is_handed_over = True
 
     def _draw_starts(self) -> None:
         """Provide episode starts; draw new ones if they are used up or the generators were rewound."""
@@ -126,16 +128,16 @@ class CompiledRun:
         for e, dynamics in enumerate(self.dynamics):
             if used[e] == STARTS:
                 self.starts[e].rewind_to(STARTS)
-            if used[e] == STARTS or self._stand:
+            if used[e] == STARTS or self._is_handed_over:
                 self.starts[e] = StartBlock(dynamics.env, STARTS)
                 self.rollout.starts[e] = self.starts[e].rows
                 used[e] = 0
-        self._stand = False
+        self._is_handed_over = False
 
     def _record(self, env: int, total: float, length: int) -> dict[str, Any]:
         monitor = self.monitors[env]
         seconds = time.time() - monitor.t_start if monitor else 0.0
-        episode = {"r": round(total, 6), "l": length, "t": round(seconds, 6)}
+        episode = episode_record(total, length, seconds)
         if monitor:
             monitor.episode_returns.append(total)
             monitor.episode_lengths.append(length)

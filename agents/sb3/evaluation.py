@@ -18,6 +18,7 @@ from oda_rl._validation import check_at_least
 from oda_rl.envs import find_dynamics, find_twin
 from oda_rl.envs.kernels import step_many
 from oda_rl.envs.names import find_env_spec
+from oda_rl.envs.wrapper_chain import episode_record
 
 # Time limit for environments that set none: a policy may go round in circles.
 LONGEST = 10_000
@@ -112,11 +113,9 @@ class CompiledVecEnv(DummyVecEnv):
 
     def _end_episode(self, i: int, truncated: bool) -> dict[str, Any]:
         """Begin the next episode of an environment; return SB3's info about the last one."""
-        seconds = time.time() - self._begun
-        episode = {"r": round(self._returns[i], 6), "l": int(self._lengths[i]), "t": round(seconds, 6)}
         info = {
             "TimeLimit.truncated": truncated,
-            "episode": episode,
+            "episode": episode_record(self._returns[i], self._lengths[i], time.time() - self._begun),
             "terminal_observation": self._seen[i].copy(),
         }
         self._seen[i], self.reset_infos[i] = self.envs[i].reset()

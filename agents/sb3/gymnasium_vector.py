@@ -15,7 +15,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepReturn
 
 from oda_rl.agents.schema import MOST_ENVS
-from oda_rl.envs.wrapper_chain import latest_episodes
+from oda_rl.envs.wrapper_chain import episode_record, latest_episodes
 
 KINDS = "the id of an environment, a gymnasium.Env, a gymnasium.vector.VectorEnv or an SB3 VecEnv"
 # Keys in the info of an environment: its next observation begins an episode; this observation does
@@ -92,9 +92,8 @@ class GymnasiumVecEnv(VecEnv):
             infos[i] |= infos[i].pop("final_info", {})
             infos[i]["terminal_observation"] = _row(observations, i) if final is None else final
             infos[i]["TimeLimit.truncated"] = bool(truncated[i] and not terminated[i])
-            seconds = round(time.time() - self._begun, 6)
-            episode = {"r": float(self._returns[i]), "l": int(self._lengths[i]), "t": seconds}
-            infos[i]["episode"] = episode
+            seconds = time.time() - self._begun
+            infos[i]["episode"] = episode_record(self._returns[i], self._lengths[i], seconds)
             if self._waits:
                 infos[i][WAITS] = True
         self._returns[dones], self._lengths[dones] = 0.0, 0
@@ -152,7 +151,7 @@ def _info_of(info: dict[str, Any] | list[dict[str, Any]], i: int) -> dict[str, A
     return found
 
 
-def as_sb3_takes_it(env: Any) -> Any:
+def convert_env(env: Any) -> Any:
     """Convert an id, an environment or a vector environment: to one in a Monitor, or to a `VecEnv`.
 
     Raises a TypeError for anything else. Raises a ValueError for more environments than a model file may

@@ -76,14 +76,14 @@ class Readable(BaseAlgorithm):
 
     def __repr__(self) -> str:
         name, config, plain = type(self).__name__, self.config, self.config_class()
-        told: dict[str, Any] = {"env": self.env_id}
+        shown: dict[str, Any] = {"env": self.env_id}
         if hasattr(self, "learner"):
-            told |= {"n_cells": self.n_cells, "num_timesteps": self.num_timesteps}
-        told |= {"gamma": self.gamma, "learning_rate": self.learning_rate}
+            shown |= {"n_cells": self.n_cells, "num_timesteps": self.num_timesteps}
+        shown |= {"gamma": self.gamma, "learning_rate": self.learning_rate}
         for one in fields(config):
             if getattr(config, one.name) != getattr(plain, one.name):
-                told[one.name] = getattr(config, one.name)
-        return f"{name}({', '.join(f'{key}={value!r}' for key, value in told.items())})"
+                shown[one.name] = getattr(config, one.name)
+        return f"{name}({', '.join(f'{key}={value!r}' for key, value in shown.items())})"
 
     def dump_logs(self) -> None:
         """Write the recorded statistics to the log, under SB3's own tags."""

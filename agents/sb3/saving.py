@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from oda_rl.agents.sb3.compiled_run import CompiledRun
 
 # Keys of the dict that `get_parameters` returns
-PARAMETERS = (
-    *("action_space", "components", "hyperparameters", "learner", "observation_space", "one_hot"),
-)
+PARAMETERS = ["action_space", "components", "hyperparameters", "learner", "observation_space", "one_hot"]
 
 
 class Saving(Readable):
@@ -172,8 +170,8 @@ class Saving(Readable):
         given = load_path_or_dict
         if not isinstance(given, Mapping):
             given = type(self).load(given).get_parameters()
-        if sorted(given) != list(PARAMETERS):
-            raise ValueError(f"parameters must have the keys {list(PARAMETERS)}, got {sorted(given)}.")
+        if sorted(given) != PARAMETERS:
+            raise ValueError(f"parameters must have the keys {PARAMETERS}, got {sorted(given)}.")
         for name in ("action_space", "observation_space"):
             own, found = getattr(self, name), restore_space(given[name])
             if own != found:
@@ -302,12 +300,12 @@ def restore_all(env: VecEnv, stored: list[dict[str, Any]]) -> bool:
         return False
     inner._reset_seeds()  # the generators are restored from the file
     try:
-        went_on = [restore(*pair) for pair in zip(inner.envs, stored, strict=True)]
+        restored = [restore(*pair) for pair in zip(inner.envs, stored, strict=True)]
     except (KeyError, TypeError, ValueError) as error:
         raise storage.ModelFileError(
             f"the model file has a state of an environment that cannot be: {error}"
         ) from error
-    return all(went_on)
+    return all(restored)
 
 
 def split_options(config_class: Any, options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -40,7 +40,6 @@ class Board:
         self.model = model
         self.writer = writer
         self.dimensions = dimensions
-        self._embedded = -1
 
     def write_histograms(self) -> None:
         """Write values, visits and TD errors of the cells, as far as the learner has them."""
@@ -56,7 +55,7 @@ class Board:
         if self.dimensions is None:
             view = self.model.view()
             self.dimensions = informative_dimensions(view, view.n_valued or view.n_features)
-        for name, picture in draw_board(self.model, self.dimensions).items():
+        for name, picture in draw_pictures(self.model, self.dimensions).items():
             self._write(f"codebook/{name}", Image(picture, "HWC"))
 
     def write_hyperparameters(self, callback: BaseCallback | None) -> None:
@@ -77,14 +76,12 @@ class Board:
 
     def write_codebook(self) -> None:
         """Write the codevectors for the Projector tab, in the units in which distances are measured."""
-        steps = self.model.num_timesteps
         table = codebook_table(self.model)
-        if table is None or self._embedded == steps:
+        if table is None:
             return
-        self._embedded = steps
         points, header, rows = table
         options: Any = {"metadata": rows, "metadata_header": header, "tag": "codebook"}
-        self.writer.writer.add_embedding(points, global_step=steps, **options)
+        self.writer.writer.add_embedding(points, global_step=self.model.num_timesteps, **options)
 
     def _write(self, key: str, value: Any) -> None:
         self.writer.write({key: value}, {key: ()}, self.model.num_timesteps)
@@ -154,7 +151,7 @@ def cell_origins(learner: TwoTimescaleLearner) -> tuple[str, list[int]]:
 
 
 @interrupts_wait  # the first call imports matplotlib, which an interrupt would leave half imported
-def draw_board(model: "OnlineAlgorithm", dimensions: tuple[int, int]) -> dict[str, NDArray[np.uint8]]:
+def draw_pictures(model: "OnlineAlgorithm", dimensions: tuple[int, int]) -> dict[str, NDArray[np.uint8]]:
     """Draw the pictures of `Board.write_pictures`: arrays (height, width, 3) by name."""
     from oda_rl.plotting import plot_annealing, plot_policy_map, plot_value_map
 

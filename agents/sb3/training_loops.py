@@ -6,6 +6,7 @@ environments, learning and annealing in compiled code. It makes the same steps a
 same random draws, and calls the callbacks between chunks of steps.
 """
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,223 +25,197 @@ if TYPE_CHECKING:
 UNWATCHED, LOGGED = 50_000, 20_000
 
 
-def train(
-    model: "OnlineAlgorithm",
-    total_timesteps: int,
-    callback: BaseCallback,
-    log_interval: int | None,
-    callback_every: int,
-) -> None:
-    """Step the model's environment until `total_timesteps` are made, with the fastest loop for it.
+@dataclass(frozen=True)
+class Training:
+    """A call of `learn`: steps the model's environment until `total_timesteps` are made.
 
-    If a callback sets another environment, the training continues in that. Error messages of the learner
-    are prefixed with the number of the step; the learner is then as it was before that step.
+    Messages of errors that the learner raises are prefixed with the number of the step; the learner is
+    then as it was before that step.
     """
-    env, go_on = None, True
-    try:
-        while go_on and model.env is not env:
-            env = model.env
-            if model._last_obs is None:
-                model._begin()
-            go_on = _train(model, total_timesteps, callback, log_interval, callback_every)
-    except (BadTransitionError, DivergenceError) as error:
-        raise type(error)(f"step {model.num_timesteps:,}: {error}") from error
 
+    model: "OnlineAlgorithm"
+    total_timesteps: int
+    callback: BaseCallback
+    log_interval: int | None
+    callback_every: int
 
-def _train(
-    model: "OnlineAlgorithm",
-    total_timesteps: int,
-    callback: BaseCallback,
-    log_interval: int | None,
-    callback_every: int,
-) -> bool:
-    env: Any = model.env
-    direct = type(env) is DummyVecEnv  # a wrapper around the VecEnv must step it as a whole
-    dynamics = None
-    if direct and model.learner.has_loop and callback_every > 1:
-        dynamics = find_dynamics_of_all(env.envs)
-        if dynamics is not None and not model.observations.fits(dynamics[0].observation_size):
-            dynamics = None
-    stepped = run_single if direct and env.num_envs == 1 else run_vectorised
-    go_on = stepped(model, env, total_timesteps, callback, log_interval, dynamics is not None)
-    if dynamics is not None and go_on and is_under_way(model, env, total_timesteps):
-        run = CompiledRun(model, env.envs, dynamics)
-        go_on = run_compiled(model, run, total_timesteps, callback, log_interval, callback_every)
-    return go_on
+    def run(self) -> None:
+        """Train; if a callback sets another environment, continue in that."""
+        model, env, go_on = self.model, None, True
+        try:
+            while go_on and model.env is not env:
+                env = model.env
+                if model._last_obs is None:
+                    model._begin()
+                go_on = self._run_in(env)
+        except (BadTransitionError, DivergenceError) as error:
+            raise type(error)(f"step {model.num_timesteps:,}: {error}") from error
 
+    def _run_in(self, env: Any) -> bool:
+        """Train in this environment, with the fastest loop for it.
 
-def is_under_way(model: "OnlineAlgorithm", env: Any, total_timesteps: int) -> bool:
-    """Whether the training is to make more steps in this environment."""
-    return model.env is env and not model.stopping and model.num_timesteps < total_timesteps
+        Returns whether the callbacks let the training continue, as all loops do.
+        """
+        model = self.model
+        direct = type(env) is DummyVecEnv  # a wrapper around the VecEnv must step it as a whole
+        dynamics = None
+        if direct and model.learner.has_loop and self.callback_every > 1:
+            dynamics = find_dynamics_of_all(env.envs)
+            if dynamics is not None and not model.observations.fits(dynamics[0].observation_size):
+                dynamics = None
+        stepped = self.run_single if direct and env.num_envs == 1 else self.run_vectorised
+        go_on = stepped(env, dynamics is not None)
+        if dynamics is not None and go_on and self.is_under_way(env):
+            go_on = self.run_compiled(CompiledRun(model, env.envs, dynamics))
+        return go_on
 
-
-def run_single(
-    model: "OnlineAlgorithm",
-    envs: Any,
-    total_timesteps: int,
-    callback: BaseCallback,
-    log_interval: int | None,
-    only_scaling: bool,
-) -> bool:
-    """Step one environment directly: the vectorised one around it takes as long as all the rest.
-
-    With `only_scaling` the loop ends with the learner's warm-up. Returns whether the callbacks let the
-    training continue.
-    """
-    env = envs.envs[0]
-    encode, batch = model.observations.encode, model.observations.batch
-    callback.on_rollout_start()
-    missed, due = 0, calls_until_due(callback, model.num_timesteps)
-    go_on = True
-    while go_on and is_under_way(model, envs, total_timesteps):
+    def is_under_way(self, env: Any, only_scaling: bool = False) -> bool:
+        """Whether to make more steps in this environment; with `only_scaling`, only in the warm-up."""
+        model = self.model
         if only_scaling and model.learner.is_scaled:
-            break
-        taken = model.decode(0, model.next_actions[0])
-        observation, reward, terminated, truncated, info = env.step(taken)
-        # environments may return arrays, numbers or None, which a VecEnv accepts, too
-        terminated, ended = bool(terminated), bool(terminated or truncated)
-        model.num_timesteps += 1
-        action = model.learner.step(0, encode(observation), float(reward), terminated, ended)
-        if ended:
-            info["TimeLimit.truncated"] = not terminated
-            info["terminal_observation"] = observation
-            observation, _ = env.reset()
-            action = model.learner.begin(0, encode(observation))
-        model.next_actions[0] = action
-        model._last_obs = batch(observation)
-        if missed + 1 < due and not (ended or model.stopping) and model.num_timesteps < total_timesteps:
-            missed += 1
-            continue
-        count_calls(callback, missed)
-        step = {
-            "actions": np.array([taken]),
-            "new_obs": model._last_obs,
-            "rewards": np.array([reward], dtype=np.float32),
-            "dones": np.array([ended]),
-            "infos": [info],
-        }
-        go_on = call_back(model, callback, log_interval, step)
-        missed, due = 0, due and calls_until_due(callback, model.num_timesteps)
-    count_calls(callback, missed)  # the warm-up may end between two calls
-    return go_on
+            return False
+        return model.env is env and not model.stopping and model.num_timesteps < self.total_timesteps
 
+    def run_single(self, envs: Any, only_scaling: bool) -> bool:
+        """Step one environment directly: the vectorised one around it takes as long as all the rest.
 
-def run_vectorised(
-    model: "OnlineAlgorithm",
-    env: VecEnv,
-    total_timesteps: int,
-    callback: BaseCallback,
-    log_interval: int | None,
-    only_scaling: bool,
-) -> bool:
-    """Step several environments, which use the learner in turn; otherwise as `run_single`."""
-    encode, encode_many = model.observations.encode, model.observations.encode_many
-    callback.on_rollout_start()
-    go_on = True
-    while go_on and is_under_way(model, env, total_timesteps):
-        if only_scaling and model.learner.is_scaled:
-            break
-        decoded = [model.decode(e, action) for e, action in enumerate(model.next_actions)]
-        taken = np.array(decoded, dtype=model.action_space.dtype)  # some environments check the dtype
-        observations: Any
-        observations, rewards, dones, infos = env.step(taken)
-        rows = encode_many(observations, model.n_envs)
-        model.num_timesteps += model.n_envs
-        for e in range(model.n_envs):
-            if infos[e].get(BEGINS):
-                model.next_actions[e] = model.learner.begin(e, rows[e])
-                continue
-            ended, waits = bool(dones[e]), infos[e].get(WAITS, False)
-            terminated = ended and not infos[e].get("TimeLimit.truncated", False)
-            seen = encode(infos[e]["terminal_observation"]) if ended else rows[e]
-            action = model.learner.step(e, seen, float(rewards[e]), terminated, ended)
-            model.next_actions[e] = model.learner.begin(e, rows[e]) if ended and not waits else action
-        model._last_obs = observations
-        step = {
-            "actions": taken,
-            "new_obs": observations,
-            "rewards": rewards,
-            "dones": dones,
-            "infos": infos,
-        }
-        go_on = call_back(model, callback, log_interval, step)
-    return go_on
-
-
-def call_back(
-    model: "OnlineAlgorithm", callback: BaseCallback, log_interval: int | None, step: dict[str, Any]
-) -> bool:
-    """Count the episodes that ended in a step, call the callbacks after it, and log if it is time.
-
-    The episodes are counted first, so that a model saved by a callback is complete. Returns whether the
-    callbacks let the training continue.
-    """
-    before, n_ended = model._episode_num, int(step["dones"].sum())
-    if n_ended:
-        model._update_info_buffer(step["infos"], step["dones"])
-        model._episode_num += n_ended
-    callback.update_locals(step)
-    go_on = callback.on_step()
-    if n_ended:
-        callback.on_rollout_end()
-        if log_interval and before // log_interval < model._episode_num // log_interval:
-            model.dump_logs()
+        With `only_scaling` the loop ends with the learner's warm-up.
+        """
+        model, callback, total_timesteps = self.model, self.callback, self.total_timesteps
+        env = envs.envs[0]
+        encode, batch = model.observations.encode, model.observations.batch
         callback.on_rollout_start()
-    return go_on
-
-
-def run_compiled(
-    model: "OnlineAlgorithm",
-    run: CompiledRun,
-    total_timesteps: int,
-    callback: BaseCallback,
-    log_interval: int | None,
-    callback_every: int,
-) -> bool:
-    """Train in chunks of `callback_every` calls, of which only the last is made.
-
-    The callbacks count every call. One that acts at regular intervals therefore acts at the right call
-    if its interval is a multiple of `callback_every`. If it is known of all callbacks when they are due
-    next, they are called then instead. `dones` and `infos` have an entry for each episode that ended in
-    the chunk. Returns whether the callbacks let the training continue.
-    """
-    n = model.n_envs
-    # Each return to Python takes as long as a hundred steps.
-    longest = max(callback_every, (LOGGED if model.logger.output_formats else UNWATCHED) // n)
-    env, go_on, model.run = model.env, True, run
-    space: Any = model.observation_space
-    try:
-        while go_on and is_under_way(model, env, total_timesteps):
-            calls = min(
-                _chunk(model, callback, callback_every, longest),
-                -(-(total_timesteps - model.num_timesteps) // n),
-            )
-            infos = run.advance(calls * n)
-            model.num_timesteps += calls * n
-            model.next_actions = [model.learner.next_action(e) for e in range(n)]
-            model._last_obs = run.rollout.observation.astype(space.dtype).reshape(n, *space.shape)
+        missed, due = 0, calls_until_due(callback, model.num_timesteps)
+        go_on = True
+        while go_on and self.is_under_way(envs, only_scaling):
+            taken = model.decode(0, model.next_actions[0])
+            observation, reward, terminated, truncated, info = env.step(taken)
+            # environments may return arrays, numbers or None, which a VecEnv accepts, too
+            terminated, ended = bool(terminated), bool(terminated or truncated)
+            model.num_timesteps += 1
+            action = model.learner.step(0, encode(observation), float(reward), terminated, ended)
+            if ended:
+                info["TimeLimit.truncated"] = not terminated
+                info["terminal_observation"] = observation
+                observation, _ = env.reset()
+                action = model.learner.begin(0, encode(observation))
+            model.next_actions[0] = action
+            model._last_obs = batch(observation)
+            is_last = ended or model.stopping or model.num_timesteps >= total_timesteps
+            if missed + 1 < due and not is_last:
+                missed += 1
+                continue
+            count_calls(callback, missed)
             step = {
-                "actions": np.array([model.decode(e, a) for e, a in enumerate(model.next_actions)]),
+                "actions": np.array([taken]),
                 "new_obs": model._last_obs,
-                "rewards": run.rewards,
-                "dones": np.ones(len(infos), dtype=bool) if infos else np.zeros(n, dtype=bool),
-                "infos": infos or [{} for _ in range(n)],
+                "rewards": np.array([reward], dtype=np.float32),
+                "dones": np.array([ended]),
+                "infos": [info],
             }
-            count_calls(callback, calls - 1, n)
-            go_on = call_back(model, callback, log_interval, step)
-    finally:
-        model.sync_env()
-        model.run = None
-    return go_on
+            go_on = self.call_back(step)
+            missed, due = 0, due and calls_until_due(callback, model.num_timesteps)
+        count_calls(callback, missed)  # the warm-up may end between two calls
+        return go_on
 
+    def run_vectorised(self, env: VecEnv, only_scaling: bool) -> bool:
+        """Step several environments, which use the learner in turn; otherwise as `run_single`."""
+        model = self.model
+        encode, encode_many = model.observations.encode, model.observations.encode_many
+        self.callback.on_rollout_start()
+        go_on = True
+        while go_on and self.is_under_way(env, only_scaling):
+            decoded = [model.decode(e, action) for e, action in enumerate(model.next_actions)]
+            taken = np.array(decoded, dtype=model.action_space.dtype)  # some environments check it
+            observations: Any
+            observations, rewards, dones, infos = env.step(taken)
+            rows = encode_many(observations, model.n_envs)
+            model.num_timesteps += model.n_envs
+            for e in range(model.n_envs):
+                if infos[e].get(BEGINS):
+                    model.next_actions[e] = model.learner.begin(e, rows[e])
+                    continue
+                ended, waits = bool(dones[e]), infos[e].get(WAITS, False)
+                terminated = ended and not infos[e].get("TimeLimit.truncated", False)
+                seen = encode(infos[e]["terminal_observation"]) if ended else rows[e]
+                action = model.learner.step(e, seen, float(rewards[e]), terminated, ended)
+                model.next_actions[e] = (
+                    model.learner.begin(e, rows[e]) if ended and not waits else action
+                )
+            model._last_obs = observations
+            step = {
+                "actions": taken,
+                "new_obs": observations,
+                "rewards": rewards,
+                "dones": dones,
+                "infos": infos,
+            }
+            go_on = self.call_back(step)
+        return go_on
 
-def _chunk(model: "OnlineAlgorithm", callback: BaseCallback, callback_every: int, longest: int) -> int:
-    """Calls in the next chunk: until a callback is due, or until a multiple of `callback_every`."""
-    steps, n, made = model.num_timesteps, model.n_envs, callback.n_calls
-    until_due = calls_until_due(callback, steps, n)
-    if until_due == ALWAYS:
-        known = calls_until_due(callback, steps, n, always=NEVER)
-        return min(known, callback_every - made % callback_every)
-    if until_due == NEVER:
-        return longest - made % longest
-    return min(until_due, longest)
+    def call_back(self, step: dict[str, Any]) -> bool:
+        """Count the episodes that ended in a step, call the callbacks after it, and log if it is time.
+
+        The episodes are counted first, so that a model saved by a callback is complete.
+        """
+        model, callback = self.model, self.callback
+        before, n_ended = model._episode_num, int(step["dones"].sum())
+        if n_ended:
+            model._update_info_buffer(step["infos"], step["dones"])
+            model._episode_num += n_ended
+        callback.update_locals(step)
+        go_on = callback.on_step()
+        if n_ended:
+            callback.on_rollout_end()
+            every = self.log_interval
+            if every and before // every < model._episode_num // every:
+                model.dump_logs()
+            callback.on_rollout_start()
+        return go_on
+
+    def run_compiled(self, run: CompiledRun) -> bool:
+        """Train in chunks of `callback_every` calls, of which only the last is made.
+
+        The callbacks count every call. One that acts at regular intervals therefore acts at the right
+        call if its interval is a multiple of `callback_every`. If it is known of all callbacks when they
+        are due next, they are called then instead. `dones` and `infos` have an entry for each episode
+        that ended in the chunk.
+        """
+        model, n = self.model, self.model.n_envs
+        space: Any = model.observation_space
+        env, go_on, model.run = model.env, True, run
+        try:
+            while go_on and self.is_under_way(env):
+                left = self.total_timesteps - model.num_timesteps
+                calls = min(self._chunk(), -(-left // n))
+                infos = run.advance(calls * n)
+                model.num_timesteps += calls * n
+                model.next_actions = [model.learner.next_action(e) for e in range(n)]
+                model._last_obs = run.rollout.observation.astype(space.dtype).reshape(n, *space.shape)
+                step = {
+                    "actions": np.array([model.decode(e, a) for e, a in enumerate(model.next_actions)]),
+                    "new_obs": model._last_obs,
+                    "rewards": run.rewards,
+                    "dones": np.ones(len(infos), dtype=bool) if infos else np.zeros(n, dtype=bool),
+                    "infos": infos or [{} for _ in range(n)],
+                }
+                count_calls(self.callback, calls - 1, n)
+                go_on = self.call_back(step)
+        finally:
+            model.sync_env()
+            model.run = None
+        return go_on
+
+    def _chunk(self) -> int:
+        """Calls in the next chunk: until a callback is due, or until a multiple of `callback_every`."""
+        model, callback = self.model, self.callback
+        steps, n, made = model.num_timesteps, model.n_envs, callback.n_calls
+        # Each return to Python takes as long as a hundred steps.
+        longest = max(self.callback_every, (LOGGED if model.logger.output_formats else UNWATCHED) // n)
+        until_due = calls_until_due(callback, steps, n)
+        if until_due == ALWAYS:
+            known = calls_until_due(callback, steps, n, always=NEVER)
+            return min(known, self.callback_every - made % self.callback_every)
+        if until_due == NEVER:
+            return longest - made % longest
+        return min(until_due, longest)

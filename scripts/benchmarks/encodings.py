@@ -17,7 +17,7 @@ from common.arguments import Count, Positive
 from common.tables import show_table
 from common.workers import Where
 from oda_rl.envs import StateAggregation
-from oda_rl.envs.encoding import Encoding, find_softness
+from oda_rl.envs.aggregator import Encoding, find_softness
 from sb3_zoo import find_zoo_options
 
 NOTHING = "observations themselves"

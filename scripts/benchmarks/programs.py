@@ -252,7 +252,7 @@ def _distill_tree(teacher: Any, student: DistilledPolicy, numbers: int) -> tuple
     policy: Any = None
     for i, leaves in enumerate(sizes):
         if i < config.rounds:
-            work.watch(policy.act if policy else None)
+            work.record(policy.act if policy else None)
         states, labels, weights = work.records
         tree = kind(max_leaf_nodes=leaves, random_state=student.seed).fit(states, labels, weights)
         policy = _Tree(tree, student)

@@ -10,6 +10,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.vec_env import DummyVecEnv
 
 import oda_rl.envs
 from oda_rl.agents import DistilledPolicy, UniformGridQ
@@ -234,6 +235,32 @@ def test_without_values_the_same_decisions_count_and_of_points_their_variance(st
     halved = replace(pointed.learner.program, slopes=0.5 * pointed.learner.program.slopes)
     pointed.learner.program = halved
     assert judge(pointed) < 0.99
+
+
+def test_who_decides_better_than_the_teacher_is_judged_as_well_as_it():
+    teacher = UniformGridQ(env="CartPole-v1", bins=2, seed=0).learn(3_000)
+
+    class Careless:
+        learner, observations = teacher.learner, teacher.observations
+
+        def predict(self, seen, deterministic):
+            return np.zeros(len(seen), dtype=int), None
+
+    asked = Teacher(Careless(), teacher.observations, teacher.actions)
+    judge = StatesJudge(asked, "CartPole-v1", 2, 7, 500)
+    assert judge(teacher) == 1.0
+    values = -teacher.learner.action_values(judge.states)
+    teacher.learner.greedy = lambda _: values.argmax(axis=1)
+    assert judge(teacher) == pytest.approx(0.0)
+
+
+def test_environments_are_closed(monkeypatch):
+    closed = []
+    monkeypatch.setattr(DummyVecEnv, "close", lambda envs: closed.append(envs))
+    distill(lambda state: 5 if state < 2 else 7, "test/Wide-v0", max_cells=1, **FEW)
+    assert len(closed) == 2  # of the recorder, and of the judge
+    distill(upright, "CartPole-v1", max_cells=1, judge="states", **FEW)
+    assert len(closed) == 4
 
 
 def test_what_is_refused():

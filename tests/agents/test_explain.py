@@ -343,3 +343,15 @@ def test_whole_numbers_change_to_whole_numbers(kind):
             assert model.predict(there, deterministic=True)[0] == one.decision != why.action
             there[j] -= np.sign(one.change)
             assert model.predict(there, deterministic=True)[0] == why.action, "the smallest change"
+
+
+def test_the_smallest_change_in_whole_numbers_comes_first():
+    high = np.array([2, 40])
+    env = StatesEnv(
+        spaces.Box(0, high, dtype=np.int64), lambda x: int(12 * x[0] + x[1] > 27), n_actions=2
+    )
+    model = UniformGridQ(env=env, gamma=0.0, bins=(3, 20), seed=0).learn(6_000)
+    for state in np.ndindex(3, 41):
+        changes = explain_observation(model, state).counterfactuals
+        parts = [abs(one.change) / high[int(one.feature == "observation[1]")] for one in changes]
+        assert parts == sorted(parts)

@@ -9,7 +9,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack, VecMoni
 from oda_rl.agents import TwoTimescaleAC, UniformGridQ
 from oda_rl.agents.codecs import make_codec
 from oda_rl.agents.observations import ObservationCodec
-from oda_rl.agents.sb3.frame_stack import find_bounds
+from oda_rl.agents.sb3.preparation import find_bounds
 
 
 class Still(gym.Env):

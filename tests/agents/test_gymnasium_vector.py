@@ -67,6 +67,20 @@ def test_nothing_is_learned_from_steps_that_only_reset():
     assert model.learner.n_learned <= 2_000 - (begun - unfinished)
 
 
+def test_returns_of_episodes_are_rounded_as_the_monitor_does():
+    envs = GymnasiumVecEnv(
+        gym.make_vec("Pendulum-v1", 2, vectorization_mode="sync", max_episode_steps=3)
+    )
+    envs.seed(0)
+    envs.reset()
+    for _ in range(3):
+        _, _, _, infos = envs.step(np.zeros((2, 1), dtype=np.float32))
+    for info in infos:
+        assert info["episode"]["r"] == round(info["episode"]["r"], 6) != 0.0
+        assert type(info["episode"]["r"]) is float
+        assert info["episode"]["l"] == 3
+
+
 def test_an_unknown_mode_is_refused():
     envs = vector("CartPole-v1", AutoresetMode.NEXT_STEP)
     envs.metadata = {}

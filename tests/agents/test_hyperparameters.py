@@ -17,7 +17,7 @@ from oda_rl.agents.baselines import (
     UniformGridConfig,
     preset,
 )
-from oda_rl.agents.kernel_q.config import KernelQConfig
+from oda_rl.agents.linear_q.config import KernelQConfig
 
 NAMES = ["TwoTimescaleQ", "UniformGridQ", "SOMQ", "TileCodingSarsa", "FourierSarsa", "KernelQ"]
 

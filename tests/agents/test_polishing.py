@@ -8,9 +8,8 @@ from stable_baselines3.common.evaluation import evaluate_policy
 
 from oda_rl.agents import DistilledPolicy
 from oda_rl.agents.distill import distill, polish
-from oda_rl.agents.distill.evolution import CovarianceAdaptation
 from oda_rl.agents.distill.play import Judge
-from oda_rl.agents.distill.polishing import Numbers
+from oda_rl.agents.distill.polishing import N_STATES, CovarianceAdaptation, Numbers
 from oda_rl.agents.models import load_model
 from oda_rl.agents.sb3.evaluation import make_evaluation_envs
 
@@ -104,12 +103,15 @@ def test_what_is_interrupted_leaves_the_best_so_far(clumsy_student, tmp_path, mo
     with pytest.raises(KeyboardInterrupt):
         polish(student, steps=100_000)
     assert student.learner.program is before
+    assert student.learner.n_learned == N_STATES  # the visits are those of the table that was kept
     assert student.num_timesteps > clumsy_student.num_timesteps
 
 
 def test_of_a_constant_action_there_is_nothing_to_polish():
     student = distill(lambda _: 1, "CartPole-v1", max_cells=1, **FEW)
+    steps = student.num_timesteps
     assert polish(student, steps=1000).n_parameters == 0
+    assert student.num_timesteps == steps
 
 
 def test_polishing_gets_a_better_return(clumsy_student, tmp_path):

@@ -9,17 +9,17 @@ from numpy.typing import NDArray
 
 from oda_rl import _schema
 from oda_rl._schema import Schema, Sizes, expect
+from oda_rl._types import Array
 from oda_rl.agents.action_choice import begin_random, choose_numbered
 from oda_rl.agents.actions import ActionCodec
-from oda_rl.agents.kernel_q.config import KernelQConfig
 from oda_rl.agents.learner import BAD_OBSERVATION, BAD_REWARD, DIVERGED, Learner
+from oda_rl.agents.linear_q.config import KernelQConfig
 from oda_rl.agents.observation_scale import ObservationRange
 from oda_rl.agents.schema import range_schema, shared_schema
 from oda_rl.rkhs.functional_sgd import FIRST_STATE, LOSS, SQUARED
 from oda_rl.rkhs.hyperparameters import Rules
 from oda_rl.rkhs.machine import KernelMachine, machine_schema
 
-Array = NDArray[np.float64]
 # Targets beyond this count as divergence; uniform random numbers for one choice of an action.
 LARGEST, N_DRAWS = 1e9, 4
 # Number of mini-batches over which the logged error is averaged.

@@ -1,1 +1,0 @@
-"""Q-learning with kernel machines."""

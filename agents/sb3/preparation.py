@@ -1,0 +1,113 @@
+"""What is done before an agent begins to learn: compile its code, and analyse its observations."""
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from stable_baselines3.common.vec_env import VecFrameStack, unwrap_vec_wrapper
+
+from oda_rl.agents.observations import ObservationCodec
+from oda_rl.agents.codecs import LOOKED_AT, PART, OneHotCodec, PrincipalCodec
+
+if TYPE_CHECKING:
+    from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
+
+
+@cache
+def load_kernels(learner_class: Any, joint: bool = False, table: bool = False) -> None:
+    """Compile or load the kernels of a learner, with continuous actions if `joint`, or with a `table`.
+
+    The first call of a kernel compiles it, or reads it from the cache. An interrupt at that moment
+    leaves numba half loaded, so this is done before anything has been learned.
+    """
+    learner = learner_class.smallest(joint=joint, table=table)
+    points = np.random.default_rng(0).uniform(-1.0, 1.0, (64, 1))
+    points = np.round(points) if table else points
+    learner.begin(0, points[0])
+    for t, point in enumerate(points):
+        learner.step(0, point, 0.0, False, t % 8 == 7)
+    learner.greedy(points)
+
+
+def find_bounds(env: Any, observations: ObservationCodec) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The bounds of the numbers of a row, correct also for stacked frames.
+
+    SB3's VecFrameStack puts frames one after the other, but its space repeats each bound `n_stack` times
+    before the next: the angle in one frame then has the bounds of the position in another. The parts of
+    a Dict are stacked separately.
+
+    Parameters
+    ----------
+    env : VecEnv or None
+        Where the observations come from.
+    observations : ObservationCodec
+        The codec for the observation space of `env`.
+
+    Returns
+    -------
+    low, high : ndarray of shape (n_features,)
+
+    Examples
+    --------
+    >>> from stable_baselines3.common.vec_env import DummyVecEnv
+    >>> import gymnasium as gym
+    >>> env = VecFrameStack(DummyVecEnv([lambda: gym.make("MountainCar-v0")]), 2)
+    >>> bounds = find_bounds(env, ObservationCodec(env.observation_space))
+    >>> env.observation_space.high, bounds[1].round(2)
+    (array([0.6 , 0.6 , 0.07, 0.07], dtype=float32), array([0.6 , 0.07, 0.6 , 0.07]))
+    """
+    stack: Any = unwrap_vec_wrapper(env, VecFrameStack)
+    low, high = observations.low.copy(), observations.high.copy()
+    if not stack or observations.is_table or stack.observation_space != observations.space:
+        return low, high
+    stacked = getattr(stack.stacked_obs, "sub_stacked_observations", {"": stack.stacked_obs})
+    for part in observations.parts:
+        frame = stacked[part.name].observation_space
+        if low[part.columns].size < frame.low.size:  # encoded as components, which have no bounds
+            continue
+        by_axis = np.ones(len(frame.shape), dtype=np.int64)
+        by_axis[stacked[part.name].repeat_axis] = stacked[part.name].n_stack
+        low[part.columns] = np.tile(frame.low, by_axis).ravel()
+        high[part.columns] = np.tile(frame.high, by_axis).ravel()
+    return low, high
+
+
+def detect_one_hot(model: "OnlineAlgorithm") -> None:
+    """Use observations as state indices, if the first ones are one-hot."""
+    possible = model.knows_tables and not model.actions.is_continuous and not model.one_hot
+    if possible and model.num_timesteps == 0 and model.learner.n_learned == 0:
+        model.one_hot = OneHotCodec.suits(model.observation_space, model._last_obs)
+        if model.one_hot:
+            model._build()
+
+
+def learn_components(model: "OnlineAlgorithm") -> None:
+    """Act at random to find the principal components of large observations; the steps are counted.
+
+    Does nothing if no observations are large, or their components are known. The transitions are not
+    used for learning, and callbacks are not called.
+    """
+    codec, env = model.observations, model.env
+    if not isinstance(codec, PrincipalCodec) or codec.is_learned or model.learner.n_learned > 0:
+        return
+    assert env is not None
+    steps = int(min(LOOKED_AT, PART * model._total_timesteps)) // model.n_envs
+    seen: list[Any] = [model._last_obs]
+    while len(seen) <= steps and not model.stopping:
+        actions = [model.action_space.sample() for _ in range(model.n_envs)]
+        seen.append(env.step(np.array(actions))[0])
+        model.num_timesteps += model.n_envs
+    model.components = codec.learned(_joined(seen), len(seen) * model.n_envs)
+    model._build()
+    model.learner.set_horizon(model._total_timesteps)
+    model._last_obs = env.reset()  # type: ignore[assignment]
+
+
+def _joined(seen: list[Any]) -> Any:
+    """Concatenate the observations of several steps, each as a VecEnv returns it."""
+    if isinstance(seen[0], dict):
+        return {key: np.concatenate([one[key] for one in seen]) for key in seen[0]}
+    if isinstance(seen[0], tuple):
+        return tuple(np.concatenate(parts) for parts in zip(*seen, strict=True))
+    return np.concatenate(seen)
