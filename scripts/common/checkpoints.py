@@ -89,7 +89,7 @@ class Checkpoints(BaseCallback):
         ]
         return found
 
-    def go_on(self, model: OnlineAlgorithm, run: dict[str, Any]) -> None:
+    def restore(self, model: OnlineAlgorithm, run: dict[str, Any]) -> None:
         """Restore the callbacks, and the episodes recorded by a model's environments.
 
         Raises a ValueError if `run`, from a checkpoint, lacks any of their state.
@@ -132,14 +132,14 @@ def last_step(folder: Path) -> int:
 
 
 def _steps(path: Path) -> int:
-    told = path.stem.removeprefix("steps-")
-    return int(told) if told.isdecimal() else -1
+    number = path.stem.removeprefix("steps-")
+    return int(number) if number.isdecimal() else -1
 
 
 def load_last(
     folder: Path, kind: type[OnlineAlgorithm], env: Any
 ) -> tuple[OnlineAlgorithm, dict[str, Any]]:
-    """Load the last readable checkpoint: the model, and the state for `Checkpoints.go_on`.
+    """Load the last readable checkpoint: the model, and the state for `Checkpoints.restore`.
 
     Raises a FileNotFoundError if there is none.
     """

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
+from sklearn.metrics import pairwise_distances_argmin
 
 from common.pictures import (
     BLUE,
@@ -43,7 +44,7 @@ def draw_figure(outcome: Any, samples: Array, labels: Labels) -> Figure:
         for depth, axes in enumerate(panels[: len(outcome.prefixes)], start=1):
             _draw_tree(axes, outcome, depth, samples, labels, grid)
         for axes in panels[len(outcome.prefixes) :]:
-            _draw_told(axes, outcome.model, samples, labels, grid)
+            _draw_predictions(axes, outcome.model, samples, labels, grid)
     else:
         history = outcome.model.history_
         counts = np.array([point.n_codevectors for point in history])
@@ -85,7 +86,7 @@ def _draw_tree(
     _finish(axes, f"{title}, {1e3 * seconds:.1f} ms")
 
 
-def _draw_told(axes: Axes, model: Any, samples: Array, labels: Labels, grid: Plane) -> None:
+def _draw_predictions(axes: Axes, model: Any, samples: Array, labels: Labels, grid: Plane) -> None:
     """Draw predictions: classes, or leaves in colours that distinguish neighbours."""
     classes = is_classifier(model)
     found = model.predict(grid[2]).reshape(grid[0].shape)
@@ -107,8 +108,7 @@ def _draw_flat(
     """Draw the cells at one temperature."""
     point, classes = outcome.model.history_[place], is_classifier(outcome.model)
     _draw_samples(axes, samples, labels if classes else None)
-    away = ((grid[2][:, None] - point.codevectors[None]) ** 2).sum(axis=2)
-    _borders(axes, grid, away.argmin(axis=1), *LINES[1])
+    _borders(axes, grid, pairwise_distances_argmin(grid[2], point.codevectors), *LINES[1])
     own = point.labels if classes else np.zeros(point.n_codevectors, dtype=np.int64)
     _draw_codevectors(axes, point.codevectors, own, classes)
     title = f"T = {point.temperature:.2g}, K = {point.n_codevectors}\n{point.n_samples_seen:,} samples"
