@@ -19,12 +19,12 @@ import tyro
 from rich.console import Console
 from rich.progress import Progress
 
-from attacks import commands, environments, files, kills, numbers, resumes, soak, states, threads
+from attacks import commands, environments, estimators, files, kills, learners, soak
 from attacks.trials import BAD, FORBIDDEN, GOOD, Attack, Outcome, run_trials
-from common.tables import make_console, show_table
+from common.tables import make_console, print_line, show_table
 
 # Each module has `ATTACKS` by name, and `prepare`. New attacks go into one of these, or into a new one.
-MODULES = (files, numbers, environments, states, threads, resumes, commands, kills)
+MODULES = (files, estimators, environments, learners, commands, kills)
 ATTACKS: dict[str, Attack] = {name: attack for one in MODULES for name, attack in one.ATTACKS.items()}
 # Trials per forked child process.
 BATCH = 500
@@ -97,7 +97,7 @@ def show(console: Console, name: str, found: list[Outcome]) -> int:
             shown[one.target, one.verdict] += 1
             if shown[one.target, one.verdict] <= SHOWN:
                 text = f"{name} {one.number}, {one.target}: {one.verdict}: {one.detail}"
-                console.print(text, markup=False, highlight=False, soft_wrap=True)
+                print_line(console, text)
     return sum(total[verdict] for verdict in BAD)
 
 

@@ -88,6 +88,7 @@ class Command:
         code = self._process.exitcode
         if code is None:
             os.killpg(self.pid, signal.SIGKILL)
+            self._process.join()
         os.set_blocking(self._reading, False)
         try:
             said = os.read(self._reading, 2**16)

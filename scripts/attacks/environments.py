@@ -9,13 +9,12 @@ import numpy as np
 from gymnasium import spaces
 from stable_baselines3.common.vec_env import DummyVecEnv
 
+from attacks.models import BASELINES, FEW, SMALL
 from attacks.trials import Attack, Begin, Found, Verdict, describe
 from oda_rl import agents
 from oda_rl.agents.learner import BadTransitionError, DivergenceError
 
 STEPS, GOOD_STEPS = 1500, 300
-SMALL = {"warmup_steps": 200, "growth_steps": 300, "growth_cells": 8, "max_cells": 12}
-FEW = {"warmup_steps": 200}
 SPACES = {
     "Box": spaces.Box(-np.inf, np.inf, (2,), np.float32),
     "Discrete": spaces.Discrete(6),
@@ -27,12 +26,11 @@ AGENTS: list[tuple[str, dict[str, Any], str, str]] = [
     *(("TwoTimescaleAC", SMALL, space, "numbered") for space in SPACES),
     ("TwoTimescaleQ", SMALL, "Box", "continuous"),
     ("TwoTimescaleAC", SMALL, "Box", "continuous"),
-    ("UniformGridQ", {"bins": 3, **FEW}, "Box", "numbered"),
+    *(
+        (name, options, "Dict" if name == "FourierSarsa" else "Box", "numbered")
+        for name, options in BASELINES.items()
+    ),
     ("UniformGridQ", FEW, "Discrete", "numbered"),
-    ("SOMQ", {"n_cells": 9, **FEW}, "Box", "numbered"),
-    ("TileCodingSarsa", {"tiles": 2, "tilings": 4, **FEW}, "Box", "numbered"),
-    ("FourierSarsa", {"order": 2, **FEW}, "Dict", "numbered"),
-    ("KernelQ", {"max_points": 20, **FEW}, "Box", "numbered"),
 ]
 
 

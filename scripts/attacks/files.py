@@ -22,7 +22,7 @@ Change = Callable[[bytes, np.random.Generator], tuple[bytes, str]]
 
 
 @cache
-def honest(name: str) -> tuple[list[np.ndarray], int]:
+def reference(name: str) -> tuple[list[np.ndarray], int]:
     """Return the outputs of the unchanged model, and the bytes that reading and using it takes."""
     kind, content = model_bytes(name)
     use(kind.load(io.BytesIO(content)))  # compiles what is not compiled yet
@@ -61,7 +61,7 @@ def _numbers_of(names: tuple[str, ...]) -> list[tuple[str, str, float]]:
 
 def _change_one(change: Change, name: str, rng: np.random.Generator, begin: Begin) -> Found:
     kind, content = model_bytes(name)
-    answers, usual = honest(name)
+    answers, usual = reference(name)
     changed, what = change(content, rng)
     begin(name, what)
     MEMORY_USED.begin()
@@ -113,7 +113,7 @@ def choose(beginnings: Sequence[str]) -> None:
 def prepare() -> None:
     """Make the models and compile all code before children are forked."""
     for name in chosen:
-        honest(name)
+        reference(name)
 
 
 ATTACKS: dict[str, Attack] = {
