@@ -154,7 +154,7 @@ def compare(options: dict[str, Any], task: Task, args: Args, console: Console) -
     show_table(console, title, ("", "IQM of returns", "worst", "seeds", "cells"), rows)
 
 
-def show(study: optuna.Study, task: Task, args: Args, console: Console) -> dict[str, Any]:
+def show(study: optuna.Study, args: Args, console: Console) -> dict[str, Any]:
     """Print the best trial and the importance of each hyperparameter; writes and returns the values."""
     best = study.best_trial
     options = to_hyperparameters(best.params)
@@ -215,7 +215,7 @@ def main(args: Args) -> int:
         print_line(console, f"{early}. What has ended is kept; the same command goes on.")
     if not any(trial.value is not None for trial in find_done(study)):
         return 1
-    options = show(study, task, args, console)
+    options = show(study, args, console)
     if args.report_seeds and not early:
         compare(options, task, args, console)
     print_next(options, task, args, console)

@@ -106,10 +106,9 @@ def register() -> None:
 def parse(typed: list[str]) -> list[str]:
     """Return the typed words, with our file of the agent's hyperparameters if none is given."""
     named = any(one.partition("=")[0] in ("-conf", "--conf-file") for one in typed)
-    for name in AGENTS:
-        ours = f"--algo={name}" in typed or ("--algo", name) in pairwise(typed)
-        if typed[:1] == ["train"] and ours and not named:
-            return [*typed, "--conf-file", str(HYPERPARAMETERS)]
+    ours = any(f"--algo={name}" in typed or ("--algo", name) in pairwise(typed) for name in AGENTS)
+    if typed[:1] == ["train"] and ours and not named:
+        return [*typed, "--conf-file", str(HYPERPARAMETERS)]
     return typed
 
 

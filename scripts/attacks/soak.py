@@ -68,8 +68,10 @@ def soak_one(name: str, n: int) -> tuple[float, float, list[float], float, str]:
         early = early or content_of(model)
         used.append(resident_memory())
     trouble = check(model, n)
+    options = {"env": gym.make(ENV_ID)} if type(model) is AGENT else {}  # to learn from
     copies = [
-        [copy_of(type(model), content) for _ in range(COPIES)] for content in (early, content_of(model))
+        [type(model).load(io.BytesIO(content), **options) for _ in range(COPIES)]
+        for content in (early, content_of(model))
     ]
     # in turns, as other processes may use the machine
     times, end = [], time.process_time() + TIMED
@@ -79,12 +81,6 @@ def soak_one(name: str, n: int) -> tuple[float, float, list[float], float, str]:
         )
     saving = min(timeit.repeat(lambda: content_of(model), number=1, repeat=5))
     return used[0], used[-1] - used[0], np.min(times, axis=(0, 2)).tolist(), saving, trouble
-
-
-def copy_of(kind: Any, content: bytes) -> Any:
-    """Load a model; an agent gets an environment to learn from."""
-    options = {"env": gym.make(ENV_ID)} if kind is AGENT else {}
-    return kind.load(io.BytesIO(content), **options)
 
 
 def soak(n: int, beginnings: tuple[str, ...], console: Console) -> int:

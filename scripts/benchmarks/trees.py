@@ -93,21 +93,17 @@ def makers(seed: int) -> dict[str, Callable[[], Any]]:
     }
 
 
-def least_seconds(function: Callable[[], object], repeats: int) -> float:
-    """Least processor time of a call in seconds, which other programs do not affect."""
-    return min(repeated_seconds(function, repeats=repeats, clock=time.thread_time))
-
-
 def fitted(make: Callable[[], Any], data: Problem, repeats: int) -> tuple[Any, Fitted]:
     """Fit a model; return it with its size, time and errors."""
     model = make().fit(data[0], data[1])
-    seconds = least_seconds(lambda: make().fit(data[0], data[1]), repeats)
+    fit = make().fit
+    seconds = repeated_seconds(fit, data[0], data[1], repeats=repeats, clock=time.thread_time)
     is_tree = isinstance(model, MultiResolutionODA)
     return model, Fitted(
         model.n_codevectors_,
         model.n_cells_ if is_tree else model.n_codevectors_,
         model.n_presented_ if is_tree else model.n_samples_seen_,
-        1e3 * seconds,
+        1e3 * min(seconds),
         100.0 * (1.0 - model.score(data[0], data[1])),
         100.0 * (1.0 - model.score(data[2], data[3])),
     )

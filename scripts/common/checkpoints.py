@@ -66,7 +66,7 @@ class Checkpoints(BaseCallback):
 
     def write(self) -> None:
         """Write a checkpoint, and delete all but the last two."""
-        path = checkpoint_path(self.folder, self.model.num_timesteps)
+        path = self.folder / "checkpoints" / f"steps-{self.model.num_timesteps}.npz"
         try:
             write_model(self.model, path, {"run": self._describe()})
         except OSError as error:
@@ -113,11 +113,6 @@ class Checkpoints(BaseCallback):
 def find_monitors(model: OnlineAlgorithm) -> list[Any]:
     """SB3's monitors of a model's environments."""
     return [find_monitor(env) for env in model.env.unwrapped.envs]  # type: ignore[union-attr]
-
-
-def checkpoint_path(folder: Path, steps: int) -> Path:
-    """Path of the checkpoint after `steps` environment steps."""
-    return folder / "checkpoints" / f"steps-{steps}.npz"
 
 
 def find_checkpoints(folder: Path) -> list[Path]:
@@ -167,7 +162,7 @@ class SteadyTensorBoard(TensorBoardOutputFormat):
     """
 
     def __init__(self, folder: Path, begin: int | None, say: Callable[[str], None]) -> None:
-        threading.excepthook = _tell_others  # never reset: the thread may end after its error is known
+        threading.excepthook = _print_others  # never reset: the thread may end after its error is known
         self.writer = SummaryWriter(log_dir=str(folder), purge_step=begin)
         self._is_closed = False
         self._say = say
@@ -189,7 +184,7 @@ class SteadyTensorBoard(TensorBoardOutputFormat):
             self._say(f"TensorBoard is left out from here on: {error.strerror or error}.")
 
 
-def _tell_others(error: threading.ExceptHookArgs, hook: Any = threading.excepthook) -> None:
+def _print_others(error: threading.ExceptHookArgs, hook: Any = threading.excepthook) -> None:
     """Print the error of a thread, unless it is TensorBoard's: the next `write` raises that again."""
     if not type(error.thread).__module__.startswith("tensorboard."):
         hook(error)
@@ -201,17 +196,17 @@ def stopped_by_signals(stop: Callable[[], None]) -> Generator[list[int], None, N
 
     Yields the list to which the received signals are appended.
     """
-    came: list[int] = []
+    received: list[int] = []
 
-    def note(number: int, _: Any) -> None:
-        came.append(number)
+    def handle(number: int, _: Any) -> None:
+        received.append(number)
         stop()
-        if came.count(signal.SIGINT) > 1:
+        if received.count(signal.SIGINT) > 1:
             raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield came
+        yield received
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

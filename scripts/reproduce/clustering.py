@@ -113,17 +113,6 @@ def run_stream(samples: Array, args: Args) -> list[Step]:
     return on_data + [step._replace(samples=step.samples + again) for step in last]
 
 
-def run_fit(samples: Array, args: Args) -> tuple[list[Step], float]:
-    """Run `fit`: one step per temperature, with its finished codebook, and the last temperature."""
-    model = ODAPartition(args.max_codevectors, random_state=args.seed).fit(samples)
-    return path_of(model), model.temperature_
-
-
-def run_da(samples: Array, args: Args, t_min: float) -> list[Step]:
-    """Run batch deterministic annealing: one step per temperature."""
-    return path_of(DeterministicAnnealing(args.max_codevectors, t_min=t_min).fit(samples))
-
-
 def run_one_by_one(name: str, samples: Array, counts: list[int], seed: int) -> list[Step]:
     """Run a method that needs K for one K after the other; samples and seconds are cumulative."""
     steps, seen, seconds = [], 0, 0.0
@@ -141,13 +130,15 @@ def run_one_by_one(name: str, samples: Array, counts: list[int], seed: int) -> l
 
 def run_all(samples: Array, args: Args) -> dict[str, list[Step]]:
     """Run every method on one data set; returns their steps."""
-    finished, temperature = run_fit(samples, args)
+    fitted = ODAPartition(args.max_codevectors, random_state=args.seed).fit(samples)
+    finished = path_of(fitted)  # one step per temperature, with its finished codebook
+    annealing = DeterministicAnnealing(args.max_codevectors, t_min=fitted.temperature_ / 10.0)
     counts = sorted({step.k for step in finished})
     return {
         "ODA": run_stream(samples, args),
         "ODA, finished": finished,
         "sVQ": run_one_by_one("sVQ", samples, counts, args.seed),
-        "DA": run_da(samples, args, temperature / 10.0),
+        "DA": path_of(annealing.fit(samples)),
         "k-means": run_one_by_one("k-means", samples, counts, args.seed),
     }
 

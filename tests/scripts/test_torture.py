@@ -198,8 +198,8 @@ def test_half_learned_and_half_copied_models_are_noticed(module, monkeypatch):
 def test_lies_of_environments_are_told_with_their_step(module):
     environments = module("attacks.environments")
     agents = 2 * len(environments.AGENTS)
-    lies = [environments.LIES.index(lie) for lie in [("observation", "longer"), ("reward", "NaN")]]
-    found = list(outcomes(environments.attack, [lie * agents + 8 for lie in lies]))
+    faults = [environments.FAULTS.index(one) for one in [("observation", "longer"), ("reward", "NaN")]]
+    found = list(outcomes(environments.attack, [fault * agents + 8 for fault in faults]))
     assert found == ["refused", "refused"]
 
 
