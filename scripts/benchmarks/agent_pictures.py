@@ -13,7 +13,7 @@ from benchmarks.comparison import Array, Entry, Field, algorithms_of, is_ours, p
 from benchmarks.plans import RANDOM
 from benchmarks.tasks import short_name
 from common.measuring import interquartile_mean, interval, performance_profile
-from common.pictures import light_frame, make_panels, plain_log_axis
+from common.pictures import make_panels, plain_log_axis, small_frame
 
 GREY = "#888888"
 # Colour and marker
@@ -150,7 +150,7 @@ def draw_comparison(fields: Sequence[Field]) -> Figure:
         steps.set_title(f"{one.env_id}: IQM of {seeds} seeds, 95 % interval", fontsize=10, loc="left")
         seconds.set_title(f"{one.env_id}: the same against time", fontsize=10, loc="left")
         profile.set_title(f"{one.env_id}: performance profile", fontsize=10, loc="left")
-        _frame(steps, seconds, profile)
+        small_frame(steps, seconds, profile)
     if len(fields) > 1:
         _draw_all(figure, grid, fields)
     _add_legend(figure, fields)
@@ -179,7 +179,7 @@ def draw_curves(fields: Sequence[Field], x: str, columns: int = 6) -> Figure:
         else:
             plain_log_axis(axes, ",g")
         axes.set_title(short_name(one.env_id), fontsize=8)
-        _frame(axes)
+        small_frame(axes)
         axes.tick_params(labelsize=6)
     _add_legend(figure, fields)
     return figure
@@ -193,13 +193,7 @@ def _draw_all(figure: Figure, grid: plt.GridSpec, fields: Sequence[Field]) -> No
     draw_profile(right, scores, 1.0, "normalised score of the last policy")
     left.set_title("All environments", fontsize=10, loc="left")
     right.set_title("All environments: performance profile", fontsize=10, loc="left")
-    _frame(left, right)
-
-
-def _frame(*panels: Axes) -> None:
-    light_frame(*panels)
-    for axes in panels:
-        axes.tick_params(labelsize=8)
+    small_frame(left, right)
 
 
 def _add_legend(figure: Figure, fields: Sequence[Field]) -> None:

@@ -16,7 +16,7 @@ from benchmarks.agent_pictures import ZOO_SUFFIX, draw_curves, draw_summary
 from benchmarks.comparison import Entry, Field, algorithms_of, mean_text, pooled_rows
 from benchmarks.plans import RANDOM, Plan, find_ours
 from benchmarks.runs import INTERRUPTED, Made, carry_out, print_run, read_newest, replace_file, write_csv
-from benchmarks.tasks import SUITE, Task, find_task
+from benchmarks.tasks import SUITE, Task, find_task, short_name
 from common.pictures import save
 from common.tables import print_line, print_notes, show_close_table, to_markdown
 from common.workers import Where
@@ -112,17 +112,9 @@ def task_rows(fields: Sequence[Field], labels: Sequence[str]) -> tuple[list[str]
     """Header and rows of the table of all tasks."""
     rows = []
     for field in fields:
-        task = find_task(field.env_id, SUITE)
         steps = max(entry.plan.total_timesteps for entry in field.entries)
-        name = task.name if task else field.env_id
-        rows.append(
-            [
-                name,
-                f"{steps:,}",
-                f"{round(field.best, 3):g}",
-                *(cell_of(field, label) for label in labels),
-            ]
-        )
+        what = [short_name(field.env_id), f"{steps:,}", f"{round(field.best, 3):g}"]
+        rows.append([*what, *(cell_of(field, label) for label in labels)])
     return ["task", "steps", "best", *labels], rows
 
 

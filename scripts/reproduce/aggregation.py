@@ -57,23 +57,15 @@ Method = Literal[
     "TwoTimescaleQ.papers",
     "Algorithm 2",
 ]
-TITLES: dict[Method, str] = {
-    "UniformGridQ": "uniform grid",
-    "SOMQ": "SOM",
-    OURS: "ODA (ours), by T_min",
-    LIMITED: "ODA (ours), by K_max",
-    PRINTED: "TwoTimescaleQ.papers, by K_max",
-    LITERAL: "Algorithm 2, line by line",
+# Title, colour and marker of each method
+METHODS: dict[Method, tuple[str, str, str]] = {
+    "UniformGridQ": ("uniform grid", "#555555", "s"),
+    "SOMQ": ("SOM", "#0072b2", "D"),
+    OURS: ("ODA (ours), by T_min", "#d62728", "o"),
+    LIMITED: ("ODA (ours), by K_max", "#e69f00", "^"),
+    PRINTED: ("TwoTimescaleQ.papers, by K_max", "#009e73", "v"),
+    LITERAL: ("Algorithm 2, line by line", "#cc79a7", "x"),
 }
-COLOURS = {
-    "UniformGridQ": "#555555",
-    "SOMQ": "#0072b2",
-    OURS: "#d62728",
-    LIMITED: "#e69f00",
-    PRINTED: "#009e73",
-    LITERAL: "#cc79a7",
-}
-MARKERS = {"UniformGridQ": "s", "SOMQ": "D", OURS: "o", LIMITED: "^", PRINTED: "v", LITERAL: "x"}
 
 AS_IT_STANDS = Choices()
 SCALED = replace(AS_IT_STANDS, units="deviations")
@@ -112,7 +104,7 @@ class Args(Where):
     """Cell limits of a second series of our agent, whose annealing continues at the limit."""
     printed_cells: tuple[Positive, ...] = (56, 118, 136, 202, 252)
     """Largest numbers of cells of `TwoTimescaleQ.papers`: the K of the paper's five runs."""
-    methods: tuple[Method, ...] = tuple(TITLES)
+    methods: tuple[Method, ...] = tuple(METHODS)
     """Series to compare."""
     eval_episodes: Positive = 20
     """Greedy episodes of the evaluation at the end."""
@@ -176,7 +168,7 @@ def make_plans(args: Args, console: Console) -> dict[tuple[Method, str], Plan]:
             plan = Plan(agent, ENV_ID, steps, steps, args.eval_episodes, options, curve_episodes=1)
             reason = refuse(plan)
             if reason:
-                print_line(console, f"{TITLES[method]} is left out: {reason}")
+                print_line(console, f"{METHODS[method][0]} is left out: {reason}")
                 break
             plans[method, setting] = plan
     return plans
@@ -209,7 +201,7 @@ def run_all(args: Args, console: Console) -> list[Result]:
 
 def draw_panel(axes: Axes, results: list[Result], against: str) -> None:
     """Draw average timesteps against `cells` or `numbers`, with intervals."""
-    for method, title in TITLES.items():
+    for method, (title, colour, marker) in METHODS.items():
         mine = [result for result in results if result.method == method]
         if not mine:
             continue
@@ -217,9 +209,9 @@ def draw_panel(axes: Axes, results: list[Result], against: str) -> None:
         y = np.array([result.timesteps for result in mine])
         x = [getattr(result, against) for result in mine]
         axes.fill_between(
-            x, [r.low for r in mine], [r.high for r in mine], color=COLOURS[method], alpha=0.15, lw=0
+            x, [r.low for r in mine], [r.high for r in mine], color=colour, alpha=0.15, lw=0
         )
-        axes.plot(x, y, MARKERS[method] + "-", color=COLOURS[method], ms=5, lw=1.3, label=title)
+        axes.plot(x, y, f"{marker}-", color=colour, ms=5, lw=1.3, label=title)
     axes.axhline(N_T, color="#888888", lw=0.8, ls="--", zorder=1)
     number_axis(axes)
     axes.set_ylim(0, 1.06 * N_T)
@@ -242,7 +234,7 @@ def table_of(results: list[Result]) -> str:
     """All results, as Markdown."""
     rows = [
         [
-            *(TITLES[r.method], r.setting, f"{r.cells:.0f}", f"{r.numbers:,.0f}"),
+            *(METHODS[r.method][0], r.setting, f"{r.cells:.0f}", f"{r.numbers:,.0f}"),
             *(f"{r.timesteps:.1f}", f"{r.low:.1f} to {r.high:.1f}", f"{r.worst:.1f}", str(r.seeds)),
         ]
         for r in results
@@ -267,7 +259,7 @@ def verdicts_of(results: list[Result], against: str) -> str:
             word = "better" if finest.timesteps > other.timesteps else "no better"
             lines.append(
                 f"- ours with {getattr(finest, against):,.0f} {against} ({finest.setting}): "
-                f"{finest.timesteps:.1f}, {word} than {TITLES[other.method]} with "
+                f"{finest.timesteps:.1f}, {word} than {METHODS[other.method][0]} with "
                 f"{getattr(other, against):,.0f}: {other.timesteps:.1f}"
             )
     return "\n".join(lines) + "\n"

@@ -8,7 +8,6 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba_array
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.metrics import pairwise_distances_argmin
 
@@ -90,16 +89,11 @@ def _draw_predictions(axes: Axes, model: Any, samples: Array, labels: Labels, gr
     """Draw predictions: classes, or leaves in colours that distinguish neighbours."""
     classes = is_classifier(model)
     found = model.predict(grid[2]).reshape(grid[0].shape)
-    colours = CLASS_COLOURS[found] if classes else np.array(plt.get_cmap("tab20").colors)[found % 20]
-    axes.pcolormesh(*grid[:2], _rgb(colours), alpha=0.35, shading="nearest", rasterized=True)
+    palette = to_rgba_array(CLASS_COLOURS if classes else plt.get_cmap("tab20").colors)
+    colours = palette[found % len(palette), :3]
+    axes.pcolormesh(*grid[:2], colours, alpha=0.35, shading="nearest", rasterized=True)
     _draw_samples(axes, samples, labels if classes else None)
     _finish(axes, "predicted classes" if classes else "leaves")
-
-
-def _rgb(colours: NDArray[Any]) -> Array:
-    """Colours of an image, given as names or numbers, as RGB numbers."""
-    names, places = np.unique(colours.reshape(-1, *colours.shape[2:]), axis=0, return_inverse=True)
-    return to_rgba_array(names)[places.ravel()].reshape(*colours.shape[:2], 4)[..., :3]
 
 
 def _draw_flat(

@@ -219,6 +219,10 @@ def test_environments(run):
     assert all(np.char.isnumeric(cell.strip().replace(",", "")) for cell in rows[0][1:])
 
 
+def test_noise_and_missing_labels_are_no_clusters(module):
+    assert module("benchmarks.clusters").count(np.array([-1, 0, 0, 2])) == 2
+
+
 def test_numbers_of_clusters(module, monkeypatch):
     table = module("benchmarks.clusters")
     monkeypatch.setattr(table, "METHODS", {name: table.METHODS[name] for name in ("annealing", "BIC")})

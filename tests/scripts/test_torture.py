@@ -241,6 +241,13 @@ def test_a_command_that_breaks_is_noticed(module):
     assert commands.judge(broken.wait()) == trials.Found("crash", "signal 9")
 
 
+def test_a_command_that_hangs_is_killed_and_joined(module, tmp_path):
+    (tmp_path / "hang.py").write_text("import time; time.sleep(600)")
+    command = module("attacks.commands").Command([str(tmp_path / "hang")])
+    assert command.wait(0.1).code is None
+    assert command._process.exitcode == -signal.SIGKILL
+
+
 def test_what_a_killed_command_leaves_is_looked_at(module, tmp_path):
     kills = module("attacks.kills")
     (tmp_path / "config.json").write_text("{}")
