@@ -60,7 +60,7 @@ def run_attack(name: str, args: Args, seconds: float, console: Console) -> list[
         return list(_trials(name, args, seconds, lambda: progress.update(task, advance=1, refresh=True)))
 
 
-def _trials(name: str, args: Args, seconds: float, tell: Callable[[], None]) -> Iterator[Outcome]:
+def _trials(name: str, args: Args, seconds: float, on_trial: Callable[[], None]) -> Iterator[Outcome]:
     attack, seed = ATTACKS[name], [args.seed, zlib.crc32(name.encode())]
     forbidden = FORBIDDEN if name in files.ATTACKS else ()
     end, done = time.monotonic() + seconds, 0
@@ -68,7 +68,7 @@ def _trials(name: str, args: Args, seconds: float, tell: Callable[[], None]) -> 
     while done < trials if trials is not None else time.monotonic() < end:
         most = BATCH if trials is None else min(BATCH, trials - done)
         for outcome in run_trials(attack, range(number, number + most), seed, forbidden):
-            tell()
+            on_trial()
             done += 1
             yield outcome
             if trials is None and time.monotonic() >= end:

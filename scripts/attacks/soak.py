@@ -61,10 +61,10 @@ def check(model: Any, n: int) -> str:
 
 def soak_one(name: str, n: int) -> tuple[float, float, list[float], float, str]:
     """Return MB after the first part, MB added since, chunk times of both, saving time, and trouble."""
-    make, go_on = SOAKED[name]
+    make, train = SOAKED[name]
     model, early, used = make(), b"", []
     for _ in range(PARTS):
-        go_on(model, n // PARTS)
+        train(model, n // PARTS)
         early = early or content_of(model)
         used.append(resident_memory())
     trouble = check(model, n)
@@ -77,7 +77,7 @@ def soak_one(name: str, n: int) -> tuple[float, float, list[float], float, str]:
     times, end = [], time.process_time() + TIMED
     while len(times) < TURNS or time.process_time() < end:
         times.append(
-            [[timed(go_on, each, CHUNK, clock=time.process_time)[1] for each in some] for some in copies]
+            [[timed(train, each, CHUNK, clock=time.process_time)[1] for each in some] for some in copies]
         )
     saving = min(timeit.repeat(lambda: content_of(model), number=1, repeat=5))
     return used[0], used[-1] - used[0], np.min(times, axis=(0, 2)).tolist(), saving, trouble

@@ -272,7 +272,7 @@ def test_a_soak_counts_and_looks_at_what_was_learned(module, monkeypatch):
     assert trouble == ""
     model = soak.SOAKED["ODAPartition"][0]()
     soak.stream(model, 2000)
-    assert soak.look(model, 2000) == ""
-    assert soak.look(model, 3000) == "2000 are counted"
+    assert soak.check(model, 2000) == ""
+    assert soak.check(model, 3000) == "2000 are counted"
     model.codevectors_[0] = np.nan
-    assert soak.look(model, 2000) == "not finite"
+    assert soak.check(model, 2000) == "not finite"
