@@ -31,12 +31,12 @@ from benchmarks.comparison import (
     pooled_rows,
 )
 from benchmarks.plans import OURS, Algorithm, Plan, find_options, find_ours, refuse
-from benchmarks.runs import Made, carry_out, find_kept, replace_file, tell_run, write_csv
+from benchmarks.runs import Made, carry_out, find_kept, print_run, replace_file, write_csv
 from benchmarks.tasks import find_threshold
 from common.arguments import Count, Positive, typed_again
+from common.evaluation import evaluate_command
 from common.pictures import save
-from common.showing import evaluate_command
-from common.tables import make_console, show_close_table, to_markdown
+from common.tables import make_console, print_line, print_notes, show_close_table, to_markdown
 from common.workers import Where
 
 # Compared with our agent by default
@@ -73,7 +73,7 @@ class Args(Where):
     """Make all runs again, even those that are stored."""
 
 
-def complain(args: Args) -> str | None:
+def find_mistake(args: Args) -> str | None:
     """What is wrong with the arguments, if anything."""
     for name in ("algorithms", "env_ids", "seeds"):
         given = getattr(args, name)
@@ -110,12 +110,9 @@ def make_plans(args: Args) -> tuple[list[Field], list[Plan]]:
     return fields, plans
 
 
-def tell_plans(fields: list[Field], plans: list[Plan], args: Args, console: Console) -> None:
+def print_plans(fields: list[Field], plans: list[Plan], args: Args, console: Console) -> None:
     """Print what will run, what is stored from before, and what cannot run."""
-
-    def say(line: str) -> None:
-        console.print(line, highlight=False, markup=False)
-
+    say = partial(print_line, console)
     for line in left_out_of(fields):
         say(line)
     count = len(plans) * len(args.seeds)
@@ -152,16 +149,12 @@ def show_results(fields: list[Field], console: Console) -> None:
         show_close_table(console, field_title(field), *field_rows(field), bold=OURS)
     if len(shown) > 1:
         show_close_table(console, POOLED_TITLE, *pooled_rows(shown), bold=OURS)
-    for note in notes_of(shown):
-        console.print(note, highlight=False, markup=False, style="dim")
+    print_notes(console, notes_of(shown))
 
 
-def tell_where(fields: list[Field], args: Args, made: Made, console: Console) -> None:
+def print_paths(fields: list[Field], args: Args, made: Made, console: Console) -> None:
     """Print where the results are, and commands to type next."""
-
-    def say(line: str) -> None:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
-
+    say = partial(print_line, console)
     say("")
     entries = [entry for field in fields for entry in field.entries]
     if entries:
@@ -193,15 +186,15 @@ def tell_where(fields: list[Field], args: Args, made: Made, console: Console) ->
 def main(args: Args) -> int:
     """Run the comparison; write and print its results."""
     console = make_console()
-    trouble = complain(args)
-    if trouble is not None:
-        console.print(trouble, highlight=False, markup=False)
+    mistake = find_mistake(args)
+    if mistake is not None:
+        print_line(console, mistake)
         return 2
     args.output.mkdir(parents=True, exist_ok=True)
     fields, plans = make_plans(args)
-    tell_plans(fields, plans, args, console)
-    told = partial(tell_run, console=console)
-    made = carry_out(plans, args.seeds, args.output / "runs", console, args, args.fresh, told)
+    print_plans(fields, plans, args, console)
+    on_run = partial(print_run, console=console)
+    made = carry_out(plans, args.seeds, args.output / "runs", console, args, args.fresh, on_run)
     by_env = {field.env_id: field for field in fields}
     for plan, runs in zip(plans, made.runs, strict=True):
         if runs:
@@ -210,7 +203,7 @@ def main(args: Args) -> int:
     if any(field.entries for field in fields):
         write_results(fields, args.output)
         show_results(fields, console)
-    tell_where(fields, args, made, console)
+    print_paths(fields, args, made, console)
     return 1 if made.failures or not plans else 0
 
 

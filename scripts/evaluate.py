@@ -22,14 +22,10 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 from common.arguments import Count, Positive
-from common.showing import render_modes
-from common.tables import show_table
+from common.evaluation import make_environments, render_modes
+from common.tables import make_console, print_line, show_table
 from oda_rl.agents.models import load_model
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
-from oda_rl.agents.sb3.evaluation import make_evaluation_envs
-
-# Largest number of environments at once
-MOST_ENVS = 100
 
 
 @dataclass
@@ -54,7 +50,7 @@ class UnseenError(ValueError):
     """An environment does not have the requested render mode."""
 
 
-def make_environments(args: Args, env_id: str) -> VecEnv:
+def choose_environments(args: Args, env_id: str) -> VecEnv:
     """Many environments at once, or a single one that is shown or recorded.
 
     Raises an `UnseenError`, or the errors of `gymnasium.make`.
@@ -62,12 +58,14 @@ def make_environments(args: Args, env_id: str) -> VecEnv:
     mode = find_mode(args)
     if mode is not None:
         if mode not in (known := render_modes(env_id)):
-            option, told = "--render" if args.render else "--video-dir", ", ".join(known) or "none"
-            raise UnseenError(f"{env_id} has no render mode {mode} (it has {told}): leave out {option}.")
+            option, modes = "--render" if args.render else "--video-dir", ", ".join(known) or "none"
+            raise UnseenError(
+                f"{env_id} has no render mode {mode} (it has {modes}): leave out {option}."
+            )
         envs: VecEnv = DummyVecEnv([lambda: make_visible(args, env_id)])
         envs.seed(args.seed)
         return envs
-    return make_evaluation_envs(env_id, min(args.episodes, MOST_ENVS), args.seed)
+    return make_environments(env_id, args.episodes, args.seed)
 
 
 def find_mode(args: Args) -> str | None:
@@ -116,42 +114,42 @@ def show(console: Console, env_id: str, model: OnlineAlgorithm, results: np.ndar
 
 def main(args: Args) -> int:
     """Load, evaluate, print."""
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console = make_console()
     try:
         model = load_model(args.model)
     except (FileNotFoundError, ValueError) as error:
-        console.print(f"Cannot load the model: {error}")
+        print_line(console, f"Cannot load the model: {error}")
         return 1
     env_id = args.env_id or model.env_id
     if env_id is None:
-        console.print("The model does not say what it was trained on: give --env-id.")
+        print_line(console, "The model does not say what it was trained on: give --env-id.")
         return 1
     try:
-        environments = make_environments(args, env_id)
+        environments = choose_environments(args, env_id)
     except UnseenError as error:
-        console.print(str(error))
+        print_line(console, str(error))
         return 1
     except (gym.error.Error, ModuleNotFoundError) as error:
-        console.print(f"There is no environment {env_id}: {error}")
+        print_line(console, f"There is no environment {env_id}: {error}")
         return 1
     try:
         check_spaces(model, environments)
     except ValueError as error:
         environments.close()
-        console.print(f"The model does not fit {env_id}: {error}")
+        print_line(console, f"The model does not fit {env_id}: {error}")
         return 1
     try:
         results = evaluate_policy(
             model, environments, args.episodes, return_episode_rewards=True, render=args.render
         )
     except KeyboardInterrupt:
-        console.print("Interrupted.")
+        print_line(console, "Interrupted.")
         return 1
     finally:
         environments.close()
     show(console, env_id, model, np.array(results))
     if args.video_dir:
-        console.print(f"The episodes are in {args.video_dir}.")
+        print_line(console, f"The episodes are in {args.video_dir}.")
     return 0
 
 

@@ -14,15 +14,14 @@ from shlex import quote
 from typing import Annotated, Any
 
 import gymnasium as gym
-import matplotlib
 import tyro
-from matplotlib import pyplot as plt
 from matplotlib.backend_bases import FigureCanvasBase
 from numpy.typing import NDArray
 
 from common.arguments import Positive
+from common.evaluation import evaluate_command
+from common.pictures import plt, save
 from common.reading import load, read_samples, train_again
-from common.showing import evaluate_command
 from oda_rl.agents.explain import (
     PolicyExplanation,
     PolicyTable,
@@ -40,8 +39,6 @@ from oda_rl.agents.models import load_model
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 from oda_rl.inspect.page import write_estimator_report
 from oda_rl.storage import written_whole
-
-matplotlib.use("Agg")
 
 
 @dataclass
@@ -76,9 +73,7 @@ def write(args: Args, table: PolicyTable, explanation: PolicyExplanation | None)
     markdown = args.markdown or args.model.with_name("explained.md")
     figure, ax = plt.subplots(figsize=(8, 5.5), layout="constrained")
     plot_explanation(table, explanation, args.dimensions, ax)
-    with written_whole(picture) as path:
-        figure.savefig(path, dpi=110)
-    plt.close(figure)
+    save(figure, picture, dpi=110)
     with written_whole(markdown) as path:
         path.write_text(to_markdown(table, explanation))
     return picture, markdown

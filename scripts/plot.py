@@ -13,18 +13,15 @@ from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any, Literal
 
-import matplotlib
 import numpy as np
 import tyro
-from matplotlib import pyplot as plt
 
 from common.arguments import Positive
+from common.pictures import plt, save
 from common.reading import load, read_samples, train_again
-from oda_rl import plotting, storage
+from oda_rl import plotting
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 from oda_rl.inspect.planes import make_plane
-
-matplotlib.use("Agg")
 
 
 @dataclass
@@ -98,10 +95,7 @@ def draw(model: Any, args: Args, folder: Path) -> list[Path]:
             if kind == "animation":
                 animate(model, args, path)
             else:
-                figure = KINDS[kind](model, args).figure
-                with storage.written_whole(path) as temporary:
-                    figure.savefig(temporary, dpi=args.dpi)
-                plt.close(figure)
+                save(KINDS[kind](model, args).figure, path, args.dpi)
         except ValueError as error:
             if args.kind != "all":
                 raise

@@ -53,10 +53,10 @@ def make_zoo_agent(
     By default these are those of `find_zoo_options`. Raises a ValueError if there is no such algorithm
     here, sb3-contrib is not installed (QRDQN), or the algorithm does not support the action space.
     """
-    told = find_zoo_options(algorithm, env_id) if options is None else options
+    given = find_zoo_options(algorithm, env_id) if options is None else options
     kind = find_class(algorithm)
     # A copy, because SB3 adds to the dictionaries that it is given.
-    chosen = {name: _as_sb3_has_it(value) for name, value in deepcopy(told).items()}
+    chosen = {name: _as_sb3_has_it(value) for name, value in deepcopy(given).items()}
     # Without a render mode: SB3 would set one, which costs some environments time at every step.
     environment: VecEnv = make_vec_env(partial(gym.make, env_id), chosen.pop("n_envs", 1), seed=seed)
     if chosen.pop("normalize", False):

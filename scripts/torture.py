@@ -19,12 +19,12 @@ import tyro
 from rich.console import Console
 from rich.progress import Progress
 
-from attacks import commands, environments, files, kills, numbers, resumes, soak, states, threads
+from attacks import commands, environments, estimators, files, kills, learners, soak
 from attacks.trials import BAD, FORBIDDEN, GOOD, Attack, Outcome, run_trials
-from common.tables import make_console, show_table
+from common.tables import make_console, print_line, show_table
 
 # Each module has `ATTACKS` by name, and `prepare`. New attacks go into one of these, or into a new one.
-MODULES = (files, numbers, environments, states, threads, resumes, commands, kills)
+MODULES = (files, estimators, environments, learners, commands, kills)
 ATTACKS: dict[str, Attack] = {name: attack for one in MODULES for name, attack in one.ATTACKS.items()}
 # Trials per forked child process.
 BATCH = 500
@@ -60,7 +60,7 @@ def run_attack(name: str, args: Args, seconds: float, console: Console) -> list[
         return list(_trials(name, args, seconds, lambda: progress.update(task, advance=1, refresh=True)))
 
 
-def _trials(name: str, args: Args, seconds: float, tell: Callable[[], None]) -> Iterator[Outcome]:
+def _trials(name: str, args: Args, seconds: float, on_trial: Callable[[], None]) -> Iterator[Outcome]:
     attack, seed = ATTACKS[name], [args.seed, zlib.crc32(name.encode())]
     forbidden = FORBIDDEN if name in files.ATTACKS else ()
     end, done = time.monotonic() + seconds, 0
@@ -68,7 +68,7 @@ def _trials(name: str, args: Args, seconds: float, tell: Callable[[], None]) -> 
     while done < trials if trials is not None else time.monotonic() < end:
         most = BATCH if trials is None else min(BATCH, trials - done)
         for outcome in run_trials(attack, range(number, number + most), seed, forbidden):
-            tell()
+            on_trial()
             done += 1
             yield outcome
             if trials is None and time.monotonic() >= end:
@@ -97,7 +97,7 @@ def show(console: Console, name: str, found: list[Outcome]) -> int:
             shown[one.target, one.verdict] += 1
             if shown[one.target, one.verdict] <= SHOWN:
                 text = f"{name} {one.number}, {one.target}: {one.verdict}: {one.detail}"
-                console.print(text, markup=False, highlight=False, soft_wrap=True)
+                print_line(console, text)
     return sum(total[verdict] for verdict in BAD)
 
 

@@ -11,6 +11,7 @@ from common.ending import run_and_exit
 
 import time
 import traceback
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -32,19 +33,18 @@ from common.checkpoints import (
     load_last,
     stopped_by_signals,
 )
-from common.showing import evaluate_command
-from common.tables import show_table
+from common.evaluation import evaluate_command, make_environments
+from common.tables import make_console, print_line, show_table
 from common.training_options import Args, make_run_folder, parse, resume, write_config
 from oda_rl._interrupts import interrupts_wait
 from oda_rl.agents import BadTransitionError
 from oda_rl.agents.callbacks import CodebookCallback, KeepBestCallback
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
-from oda_rl.agents.sb3.evaluation import make_evaluation_envs
 from oda_rl.envs import find_twin
 
 # Seeds of the evaluations that choose the policy to keep, and of the final one: other initial states.
 CHOICE_SEED, RESULT_SEED = 1_000_000, 2_000_000
-CHOICE_EPISODES, MOST_ENVS = 20, 100
+CHOICE_EPISODES = 20
 
 
 def find_training_id(args: Args) -> str:
@@ -66,7 +66,7 @@ def make_callbacks(
     if not args.eval_freq:
         return callbacks, None
     keeper = KeepBestCallback(
-        make_evaluation_envs(args.env_id, CHOICE_EPISODES, CHOICE_SEED + args.seed),
+        make_environments(args.env_id, CHOICE_EPISODES, CHOICE_SEED + args.seed),
         CHOICE_EPISODES,
         eval_freq=max(args.eval_freq // args.n_envs, 1),
         log_path=str(folder),
@@ -105,7 +105,7 @@ def train(
 
 def evaluate(model: OnlineAlgorithm, env_id: str, episodes: int, seed: int) -> list[float]:
     """The returns of greedy episodes on new environments."""
-    environments = make_evaluation_envs(env_id, min(episodes, MOST_ENVS), seed)
+    environments = make_environments(env_id, episodes, seed)
     returns, _ = evaluate_policy(model, environments, episodes, return_episode_rewards=True)
     environments.close()
     return list(returns)  # type: ignore[arg-type]
@@ -133,7 +133,7 @@ def show(console: Console, folder: Path, result: dict[str, Any]) -> None:
         f"  {evaluate_command(file, result['env_id'])}",
         f"  python scripts/explain.py {file}",
     ):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        print_line(console, line)
 
 
 def begin(args: Args, folder: Path, say: Any) -> tuple[OnlineAlgorithm, dict[str, Any] | None]:
@@ -159,11 +159,8 @@ def begin(args: Args, folder: Path, say: Any) -> tuple[OnlineAlgorithm, dict[str
 
 def main(args: Args) -> int:
     """Train, save, evaluate, print."""
-    console = Console()
-
-    def say(line: str) -> None:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
-
+    console = make_console()
+    say = partial(print_line, console)
     try:
         if args.resume is None:
             folder = make_run_folder(args)
@@ -174,7 +171,7 @@ def main(args: Args) -> int:
         callbacks, keeper = make_callbacks(args, folder, model.observations.n_features)
         checkpoints = Checkpoints(folder, args.save_freq, callbacks, say)
         if run is not None:
-            checkpoints.go_on(model, run)
+            checkpoints.restore(model, run)
     except (OSError, ValueError, ModuleNotFoundError, gym.error.Error) as error:
         say(f"The training cannot begin: {error}")
         return 2

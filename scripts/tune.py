@@ -32,15 +32,12 @@ from benchmarks.plans import Plan
 from benchmarks.runs import carry_out, make_progress, replace_file
 from benchmarks.tasks import find_threshold
 from benchmarks.training import warm_up
-from benchmarks.tuning import Task, find_done, importances, open_storage, search, take_back
+from benchmarks.tuning import Task, find_done, importances, open_storage, requeue_lost, search
 from common.arguments import Count, Positive, typed_again
 from common.search_spaces import defaults_of, to_hyperparameters
-from common.tables import make_console, show_table
+from common.tables import make_console, print_line, show_table
 from common.training_options import find_algorithm
 from common.workers import Where, WorkersLostError, open_workers
-
-# How to print lines that contain names and paths
-PLAIN: Any = {"highlight": False, "markup": False, "soft_wrap": True}
 
 
 @dataclass
@@ -101,7 +98,7 @@ def make_study(args: Args, task: Task) -> optuna.Study:
     return study
 
 
-def complain(args: Args) -> str | None:
+def find_mistake(args: Args) -> str | None:
     """What is wrong with the arguments, if anything."""
     if not args.seeds:
         return "--seeds needs at least one."
@@ -128,7 +125,7 @@ def run_trials(study: optuna.Study, task: Task, args: Args, console: Console) ->
             for trial in search(study, task, args.n_trials, workers):
                 progress.advance(bar)
                 ended = f"{trial.value:.1f}" if trial.value is not None else "pruned"
-                console.print(f"  trial {trial.number}: {ended}", highlight=False)
+                print_line(console, f"  trial {trial.number}: {ended}")
     except KeyboardInterrupt:
         return "Interrupted"
     except WorkersLostError as error:
@@ -157,7 +154,7 @@ def compare(options: dict[str, Any], task: Task, args: Args, console: Console) -
     show_table(console, title, ("", "IQM of returns", "worst", "seeds", "cells"), rows)
 
 
-def show(study: optuna.Study, task: Task, args: Args, console: Console) -> dict[str, Any]:
+def show(study: optuna.Study, args: Args, console: Console) -> dict[str, Any]:
     """Print the best trial and the importance of each hyperparameter; writes and returns the values."""
     best = study.best_trial
     options = to_hyperparameters(best.params)
@@ -166,18 +163,18 @@ def show(study: optuna.Study, task: Task, args: Args, console: Console) -> dict[
         (name, f"{value:.6g}", f"{matters[noted]:.2f}" if matters else "-")
         for noted, (name, value) in zip(best.params, options.items(), strict=True)
     ]
-    console.print(study.study_name, **PLAIN)
+    print_line(console, study.study_name)
     title = f"trial {best.number}: {best.value:.1f}"
     show_table(console, title, ("hyperparameter", "best", "importance"), rows)
     args.log_dir.mkdir(parents=True, exist_ok=True)
-    told = {"study": study.study_name, "value": best.value, "hyperparameters": options}
+    content = {"study": study.study_name, "value": best.value, "hyperparameters": options}
     path = args.log_dir / f"{study.study_name.replace('/', '-')}.json"
-    replace_file(path, json.dumps(told, indent=2) + "\n")
-    console.print(f"written to {path}", **PLAIN)
+    replace_file(path, json.dumps(content, indent=2) + "\n")
+    print_line(console, f"written to {path}")
     return options
 
 
-def tell_next(options: dict[str, Any], task: Task, args: Args, console: Console) -> None:
+def print_next(options: dict[str, Any], task: Task, args: Args, console: Console) -> None:
     """Print commands to type next."""
     typed = " ".join(f"--{name.replace('_', '-')} {value:.6g}" for name, value in options.items())
     console.print("To go on, for example:")
@@ -186,14 +183,14 @@ def tell_next(options: dict[str, Any], task: Task, args: Args, console: Console)
         typed_again("tune", n_trials=[2 * args.n_trials]),
         f"optuna-dashboard {quote(args.storage)}",
     ):
-        console.print(f"  {command}", **PLAIN)
+        print_line(console, f"  {command}")
 
 
 def main(args: Args) -> int:
     """Search, compare, print."""
     console = make_console()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    trouble = complain(args)
+    trouble = find_mistake(args)
     try:
         agent = args.algorithm or find_algorithm(["--env-id", args.env_id], args.env_id)
         if trouble is None:
@@ -201,27 +198,27 @@ def main(args: Args) -> int:
     except (ValueError, gym.error.Error) as error:
         trouble = str(error)
     if trouble is not None:
-        console.print(trouble, **PLAIN)
+        print_line(console, trouble)
         return 2
     task = Task(agent, args.env_id, args.total_timesteps, args.seeds, args.rungs, args.eval_episodes)
     try:
         study = make_study(args, task)
     except (ImportError, SQLAlchemyError) as error:
         reason = str(error).partition("\n")[0]
-        console.print(f"The study cannot be kept in {args.storage}: {reason}", **PLAIN)
+        print_line(console, f"The study cannot be kept in {args.storage}: {reason}")
         return 2
-    again = take_back(study)
+    again = requeue_lost(study)
     if again:
         console.print(f"{again} trials of a process that is no more are made again.")
     early = run_trials(study, task, args, console)
     if early:
-        console.print(f"{early}. What has ended is kept; the same command goes on.", markup=False)
+        print_line(console, f"{early}. What has ended is kept; the same command goes on.")
     if not any(trial.value is not None for trial in find_done(study)):
         return 1
-    options = show(study, task, args, console)
+    options = show(study, args, console)
     if args.report_seeds and not early:
         compare(options, task, args, console)
-    tell_next(options, task, args, console)
+    print_next(options, task, args, console)
     return 1 if early and early != "Interrupted" else 0
 
 

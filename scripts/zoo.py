@@ -8,7 +8,7 @@ python scripts/zoo.py plots.plot_train --algo ttac --env CartPole-v1 --exp-folde
 python scripts/zoo.py train --help
 
 Environments with compiled dynamics can be used as well: `--env oda_rl/CartPole-v1`. To install RL Zoo:
-`pip install 'oda_rl[zoo]'`. Hyperparameters are those of zoo_hyperparameters/, next to this file, unless
+`pip install 'oda_rl[zoo]'`. Hyperparameters are those of zoo.yml, next to this file, unless
 `--conf-file` is given. Models are `.zip` files, as RL Zoo expects, and can be used with our scripts.
 """
 
@@ -29,7 +29,7 @@ from common.search_spaces import suggest, to_hyperparameters
 assert oda_rl.envs  # registers the compiled environments
 
 AGENTS = {"ttac": oda_rl.agents.TwoTimescaleAC, "ttq": oda_rl.agents.TwoTimescaleQ}
-HYPERPARAMETERS = Path(__file__).parent / "zoo_hyperparameters"
+HYPERPARAMETERS = Path(__file__).with_suffix(".yml")
 # The commands of RL Zoo, which are names of its modules
 COMMANDS = ("train", "enjoy", "record_video", "record_training", "benchmark", "plots.*")
 
@@ -106,10 +106,9 @@ def register() -> None:
 def parse(typed: list[str]) -> list[str]:
     """Return the typed words, with our file of the agent's hyperparameters if none is given."""
     named = any(one.partition("=")[0] in ("-conf", "--conf-file") for one in typed)
-    for name in AGENTS:
-        ours = f"--algo={name}" in typed or ("--algo", name) in pairwise(typed)
-        if typed[:1] == ["train"] and ours and not named:
-            return [*typed, "--conf-file", str(HYPERPARAMETERS / f"{name}.yml")]
+    ours = any(f"--algo={name}" in typed or ("--algo", name) in pairwise(typed) for name in AGENTS)
+    if typed[:1] == ["train"] and ours and not named:
+        return [*typed, "--conf-file", str(HYPERPARAMETERS)]
     return typed
 
 

@@ -29,7 +29,7 @@ COMPARED = (
 )
 BENCHMARKED = ("--env-id", ENV_ID, "--seeds", "0", "1", "2", "--n-jobs", "1", *SMALL)
 STUDENT = ("--rounds", "1", "--steps-per-round", "400", "--episodes", "2")
-# Placeholders in `COMMANDS` for the model file and the output folder; `desk` replaces them.
+# Placeholders in `COMMANDS` for the model file and the output folder; `workspace` replaces them.
 MODEL, OUT = "MODEL", "OUT"
 COMMANDS: dict[str, tuple[str, ...]] = {
     "train": ("train", "--log-dir", OUT, "--env-id", ENV_ID, *BRIEFLY, *SMALL),
@@ -88,6 +88,7 @@ class Command:
         code = self._process.exitcode
         if code is None:
             os.killpg(self.pid, signal.SIGKILL)
+            self._process.join()
         os.set_blocking(self._reading, False)
         try:
             said = os.read(self._reading, 2**16)
@@ -128,7 +129,7 @@ def judge(ended: Ended) -> Found:
 
 
 @contextmanager
-def desk(name: str) -> Iterator[tuple[list[str], Path, Path]]:
+def workspace(name: str) -> Iterator[tuple[list[str], Path, Path]]:
     """Yield a command's words, its model file in a temporary folder, and the path of its output."""
     with tempfile.TemporaryDirectory() as folder:
         model, out = Path(folder) / "model.npz", Path(folder) / "out"
@@ -143,7 +144,7 @@ def desk(name: str) -> Iterator[tuple[list[str], Path, Path]]:
 # -- disks -------------------------------------------------------------------------------------------
 
 
-def give_up_rights() -> None:
+def drop_capabilities() -> None:
     """Drop all capabilities, so that file permissions apply to root, too."""
     header = struct.pack("Ii", 0x20080522, 0)  # version 3 of the system call, this process
     ctypes.CDLL(None).capset(header, bytes(24))
@@ -161,7 +162,7 @@ def _fill(out: Path, rng: np.random.Generator) -> Callable[[], None]:
 
 def _protect(out: Path, rng: np.random.Generator) -> Callable[[], None]:
     out.chmod(0o555)
-    return give_up_rights
+    return drop_capabilities
 
 
 def _put_file(out: Path, rng: np.random.Generator) -> Callable[[], None]:
@@ -190,7 +191,7 @@ def attack_disks(number: int, rng: np.random.Generator, begin: Begin) -> Found:
     name = WRITING[number % len(WRITING)]
     fault = list(FAULTS)[number // len(WRITING) % len(FAULTS)]
     begin(name, fault)
-    with desk(name) as (words, _, out):
+    with workspace(name) as (words, _, out):
         out.mkdir()
         found = judge(Command(words, FAULTS[fault](out, rng)).wait())
         halves = [path.name for path in out.parent.rglob(".*")]
@@ -221,9 +222,9 @@ def attack_readers(number: int, rng: np.random.Generator, begin: Begin) -> Found
     """Run one trial: a command gets a file that is not an agent's, and must refuse it with a message."""
     name, what = READING[number % len(READING)], list(OTHERS)[number // len(READING) % len(OTHERS)]
     begin(name, what)
-    with desk(name) as (words, model, _):
+    with workspace(name) as (words, model, _):
         OTHERS[what](model)
-        found = judge(Command(words, give_up_rights).wait())
+        found = judge(Command(words, drop_capabilities).wait())
     fits = name in FOR_ALL and what == "an estimator's"
     wrong = found.verdict == Verdict.VALID and not fits
     return Found(Verdict.WRONG, "it was taken for a model") if wrong else found
@@ -237,7 +238,7 @@ def attack_interrupts(number: int, rng: np.random.Generator, begin: Begin) -> Fo
     name = list(COMMANDS)[number % len(COMMANDS)]
     after = float(10.0 ** rng.uniform(-2.0, 0.5))
     begin(name, f"after {after:.2f} s")
-    with desk(name) as (words, _, _):
+    with workspace(name) as (words, _, _):
         return judge(Command(words).signalled(signal.SIGINT, after))
 
 
@@ -251,7 +252,7 @@ def prepare() -> None:
     """Import all modules and fill the cache of compiled code, which attacks may prevent from growing."""
     import_scripts(script for script, *_ in COMMANDS.values())
     for name in COMMANDS:
-        with desk(name) as (words, _, _):
+        with workspace(name) as (words, _, _):
             Command(words).wait(10 * SECONDS)
 
 

@@ -161,8 +161,8 @@ def _edit_array(opened: Opened, rng: np.random.Generator) -> str:
     array, kind = opened.arrays[place], int(rng.integers(len(OF_ARRAYS) + 2))
     if kind < len(OF_ARRAYS):
         with np.errstate(all="ignore"):
-            opened.arrays[place], told = OF_ARRAYS[kind](array, rng)
-        return f"{place}: {told}"
+            opened.arrays[place], what = OF_ARRAYS[kind](array, rng)
+        return f"{place}: {what}"
     if kind == len(OF_ARRAYS):
         other = str(rng.choice(list(opened.arrays)))
         opened.arrays[place], opened.arrays[other] = opened.arrays[other], array
@@ -189,7 +189,7 @@ def _edit_value(opened: Opened, rng: np.random.Generator) -> str:
         other, name, _ = found[rng.integers(len(found))]
         value = json.loads(json.dumps(other[name]))
     if isinstance(node[key], dict | list):
-        _forget(opened, place)
+        _delete_arrays(opened, place)
     node[key] = json.loads(json.dumps(value))
     return f"{place[1:]} = {json.dumps(value)[:60]}"
 
@@ -209,7 +209,7 @@ def _edit_names(opened: Opened, rng: np.random.Generator) -> str:
         place = "/" + str(rng.choice(list(opened.arrays)))
         del opened.arrays[place[1:]]
     else:
-        _forget(opened, place)
+        _delete_arrays(opened, place)
         value = node.pop(key)
         if kind == "renamed" and not _has_array(value):
             node[f"{key}_"] = value
@@ -223,7 +223,7 @@ def _edit_header(opened: Opened, rng: np.random.Generator) -> str:
     return f"header {key} = {opened.header[key]!r}"
 
 
-def _forget(opened: Opened, place: str) -> None:
+def _delete_arrays(opened: Opened, place: str) -> None:
     """Delete the arrays of an entry that is removed or replaced."""
     inside = place[1:].replace("/__tuple__", "")
     for name in [n for n in opened.arrays if n == inside or n.startswith(inside + "/")]:
@@ -235,7 +235,7 @@ def _is_array(value: Any) -> bool:
 
 
 def _has_array(value: Any) -> bool:
-    return '"__array__"' in json.dumps(value)
+    return f'"{ARRAY}"' in json.dumps(value)
 
 
 # Values that every number of a file is set to in turn
@@ -259,8 +259,8 @@ def set_number(content: bytes, place: str, value: float, rng: np.random.Generato
     opened = Opened(content)
     if place in opened.arrays:
         array = opened.arrays[place]
-        opened.arrays[place], told = _with_value(array, value, rng, bool(rng.random() < 0.5))
-        return opened.written(), f"{place}: {told}"
+        opened.arrays[place], what = _with_value(array, value, rng, bool(rng.random() < 0.5))
+        return opened.written(), f"{place}: {what}"
     for node, key, own in opened.leaves():
         if own[1:] == place:
             node[key] = value

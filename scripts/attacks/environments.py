@@ -9,13 +9,12 @@ import numpy as np
 from gymnasium import spaces
 from stable_baselines3.common.vec_env import DummyVecEnv
 
+from attacks.models import BASELINES, FEW, SMALL
 from attacks.trials import Attack, Begin, Found, Verdict, describe
 from oda_rl import agents
 from oda_rl.agents.learner import BadTransitionError, DivergenceError
 
 STEPS, GOOD_STEPS = 1500, 300
-SMALL = {"warmup_steps": 200, "growth_steps": 300, "growth_cells": 8, "max_cells": 12}
-FEW = {"warmup_steps": 200}
 SPACES = {
     "Box": spaces.Box(-np.inf, np.inf, (2,), np.float32),
     "Discrete": spaces.Discrete(6),
@@ -27,12 +26,11 @@ AGENTS: list[tuple[str, dict[str, Any], str, str]] = [
     *(("TwoTimescaleAC", SMALL, space, "numbered") for space in SPACES),
     ("TwoTimescaleQ", SMALL, "Box", "continuous"),
     ("TwoTimescaleAC", SMALL, "Box", "continuous"),
-    ("UniformGridQ", {"bins": 3, **FEW}, "Box", "numbered"),
+    *(
+        (name, options, "Dict" if name == "FourierSarsa" else "Box", "numbered")
+        for name, options in BASELINES.items()
+    ),
     ("UniformGridQ", FEW, "Discrete", "numbered"),
-    ("SOMQ", {"n_cells": 9, **FEW}, "Box", "numbered"),
-    ("TileCodingSarsa", {"tiles": 2, "tilings": 4, **FEW}, "Box", "numbered"),
-    ("FourierSarsa", {"order": 2, **FEW}, "Dict", "numbered"),
-    ("KernelQ", {"max_points": 20, **FEW}, "Box", "numbered"),
 ]
 
 
@@ -79,7 +77,7 @@ REWARDS: dict[str, Callable[[Any], Any]] = {
     "complex": lambda reward: 1j,
     "its own error": lambda reward: _raise(),
 }
-LIES = [
+FAULTS = [
     *(("observation", name) for name in OBSERVATIONS),
     *(("reward", name) for name in REWARDS),
     ("reset", "its own error"),
@@ -98,34 +96,36 @@ def _like(seen: Any, value: float) -> Any:
     return changed
 
 
-class Liar(gym.Env):
-    """Random observations, and a reward for some actions; lies once at step `at`, or from then on."""
+class FaultyEnv(gym.Env):
+    """Random observations, rewards for some actions; one is faulty at step `at`, or all from then on."""
 
     def __init__(self, space: spaces.Space, action_space: spaces.Space) -> None:
         self.observation_space, self.action_space = space, action_space
-        self.lie, self.at, self.lasting, self.n = ("", ""), 0, False, 0
+        self.fault, self.at, self.lasting, self.n = ("", ""), 0, False, 0
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode."""
         super().reset(seed=seed)
         if seed is not None:
             self.observation_space.seed(seed)
-        what, name = self.lie
+        what, name = self.fault
         seen = self._observe()
-        return (OBSERVATIONS[name](seen) if what == "reset" and self._lies() else seen), {}
+        return (OBSERVATIONS[name](seen) if what == "reset" and self._is_faulty() else seen), {}
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Make one step; every twentieth ends the episode."""
         self.n += 1
         seen, reward = self._observe(), float(np.ravel(action)[0] > 0.5)
-        what, name = self.lie
-        if self._lies():
+        what, name = self.fault
+        if self._is_faulty():
             seen = OBSERVATIONS[name](seen) if what == "observation" else seen
             reward = REWARDS[name](reward) if what == "reward" else reward
         return seen, reward, self.n % 20 == 0, False, {}
 
-    def _lies(self) -> bool:
-        return self.n >= self.at > 0 if self.lasting or self.lie[0] == "reset" else self.n == self.at > 0
+    def _is_faulty(self) -> bool:
+        return (
+            self.n >= self.at > 0 if self.lasting or self.fault[0] == "reset" else self.n == self.at > 0
+        )
 
     def _observe(self) -> Any:
         seen: Any = self.observation_space.sample()
@@ -137,23 +137,27 @@ def make(number: int) -> Any:
     name, options, space, actions = AGENTS[number % len(AGENTS)]
     n_envs = 1 + number // len(AGENTS) % 2
     kind: Any = getattr(agents, name)
-    envs = [Liar(SPACES[space], ACTIONS[actions]) for _ in range(n_envs)]
+    envs = [FaultyEnv(SPACES[space], ACTIONS[actions]) for _ in range(n_envs)]
     env: Any = envs[0] if n_envs == 1 else DummyVecEnv([lambda one=one: one for one in envs])  # type: ignore[misc]
     return kind(env=env, seed=0, **options), envs[-1]
 
 
 def attack(number: int, rng: np.random.Generator, begin: Begin) -> Found:
-    """Run one trial with an agent and a lie; the agent changes with every number, the lie more slowly.
+    """Run one trial with an agent and a fault; numbers change the agent at once, the fault more slowly.
 
     Either no error must be raised, or one that names the step. The model must be sound afterwards.
     """
-    lie = LIES[number // (2 * len(AGENTS)) % len(LIES)]
-    model, liar = make(number)
-    liar.at, liar.lasting, liar.lie = int(rng.integers(1, STEPS)), bool(rng.random() < 0.3), lie
-    begin(type(model).__name__, f"{lie[0]}: {lie[1]} at {liar.at}, {'lasting' * liar.lasting}")
+    fault = FAULTS[number // (2 * len(AGENTS)) % len(FAULTS)]
+    model, faulty = make(number)
+    faulty.at, faulty.lasting, faulty.fault = (
+        int(rng.integers(1, STEPS)),
+        bool(rng.random() < 0.3),
+        fault,
+    )
+    begin(type(model).__name__, f"{fault[0]}: {fault[1]} at {faulty.at}, {'lasting' * faulty.lasting}")
     try:
         model.learn(STEPS)
-        found = Found(Verdict.VALID if liar.n >= liar.at else Verdict.EQUAL)
+        found = Found(Verdict.VALID if faulty.n >= faulty.at else Verdict.EQUAL)
     except (BadTransitionError, DivergenceError) as error:
         found = Found(Verdict.REFUSED, describe(error))
         if "step" not in str(error):
@@ -165,12 +169,12 @@ def attack(number: int, rng: np.random.Generator, begin: Begin) -> Found:
         if not own or "step" not in "".join(getattr(error, "__notes__", ())):
             return found._replace(verdict=Verdict.RAW)
     try:
-        liar.lie = "", ""
+        faulty.fault = "", ""
         model.learn(GOOD_STEPS, reset_num_timesteps=False)
-        rows = np.stack([model.observations.encode(liar._observe()) for _ in range(20)])
+        rows = np.stack([model.observations.encode(faulty._observe()) for _ in range(20)])
         values = model.learner.action_values(np.ascontiguousarray(rows, dtype=np.float64))
-        model.predict(liar._observe(), deterministic=True)
-    except DivergenceError as error:  # caused by a lasting lie
+        model.predict(faulty._observe(), deterministic=True)
+    except DivergenceError as error:  # caused by a lasting fault
         return Found(Verdict.REFUSED, describe(error))
     except Exception as error:
         return Found(Verdict.LATE, describe(error))

@@ -75,19 +75,21 @@ def attack_kills(number: int, rng: np.random.Generator, begin: Begin) -> Found:
     """Run one trial: send a command one to three signals at random times, and restart it after each."""
     name = list(RUNS)[number % len(RUNS)]
     expected, seconds = undisturbed(name)
-    begun, told = mmap.mmap(-1, 8), []
+    begun, done = mmap.mmap(-1, 8), []
     with tempfile.TemporaryDirectory() as folder:
         logs = Path(folder)
         for _ in range(1 + number // len(RUNS) % 3):
             which, after = SIGNALS[rng.integers(3)], float(rng.uniform(0.0, 1.2 * seconds))
-            told.append(f"{which.name} after {after:.2f} s")
-            begin(name, ", ".join(told))
+            done.append(f"{which.name} after {after:.2f} s")
+            begin(name, ", ".join(done))
             command = start(name, logs, begun)
             ended = command.signalled(which, after)
             found = judge(ended)
             if ended.code != -which and found.verdict not in GOOD:
                 return found
-            trouble = outlive(command.pid) or look(logs, int.from_bytes(begun[:8], "little"))
+            trouble = kill_survivors(command.pid) or check_files(
+                logs, int.from_bytes(begun[:8], "little")
+            )
             if trouble:
                 return Found(Verdict.WRONG, trouble)
         return _compare([start(name, logs, begun).wait()], logs, expected)
@@ -109,7 +111,7 @@ def attack_thrice(number: int, rng: np.random.Generator, begin: Begin) -> Found:
 def _compare(ends: list[Ended], logs: Path, expected: dict[str, Any]) -> Found:
     """Check that commands succeeded and left the same results as an undisturbed one."""
     bad = [found for found in map(judge, ends) if found.verdict != Verdict.VALID]
-    found = read(logs)
+    found = read_results(logs)
     last = {key: found.get(key, [None])[-len(ends) :] for key in expected}
     unlike = [key for key, contents in last.items() if any(one != expected[key] for one in contents)]
     if bad or not unlike:
@@ -125,12 +127,12 @@ def undisturbed(name: str) -> tuple[dict[str, Any], float]:
             began = time.monotonic()
             ended = start(name, Path(folder), mmap.mmap(-1, 8)).wait()
             seconds = time.monotonic() - began
-            found = {key: contents[-1] for key, contents in read(Path(folder)).items()}
+            found = {key: contents[-1] for key, contents in read_results(Path(folder)).items()}
         assert ended.code == 0, ended.said
     return found, seconds
 
 
-def outlive(session: int) -> str:
+def kill_survivors(session: int) -> str:
     """Kill the processes that outlive their command; return a note on them, if there are any."""
     deadline, left = time.monotonic() + GRACE, [session]
     while left and time.monotonic() < deadline:
@@ -148,7 +150,7 @@ def outlive(session: int) -> str:
     return f"{len(left)} processes live on" if left else ""
 
 
-def look(logs: Path, begun: int) -> str:
+def check_files(logs: Path, begun: int) -> str:
     """Return what is wrong with the files of a killed command, if anything."""
     last = 0
     for path in logs.rglob("*.*"):
@@ -167,7 +169,7 @@ def look(logs: Path, begun: int) -> str:
     return f"step {begun} was reached, {last} is kept" if begun - last > SAVE_FREQ else ""
 
 
-def read(logs: Path) -> dict[str, list[Any]]:
+def read_results(logs: Path) -> dict[str, list[Any]]:
     """Collect the results of runs by path, without the run numbers in the names of folders."""
     found: dict[str, list[Any]] = defaultdict(list)
     for path in sorted(logs.rglob("*.*")):

@@ -1,7 +1,7 @@
 """Small models of every kind that a file can hold, and a use of them that shows whether one is sound."""
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -31,12 +31,15 @@ X = np.ascontiguousarray(
 )
 Y = np.column_stack([np.sin(X[:, 0]), X[:, 1]])
 FEW = {"warmup_steps": 200}
-AGENT = {
-    **FEW,
-    "growth_steps": 300,
-    "growth_cells": 8,
-    "max_cells": 12,
-    "samples_per_cell": 5,
+SMALL = FEW | {"growth_steps": 300, "growth_cells": 8, "max_cells": 12}
+AGENT = SMALL | {"samples_per_cell": 5}
+# Options of small baselines
+BASELINES: dict[str, dict[str, Any]] = {
+    "UniformGridQ": {"bins": 4, **FEW},
+    "SOMQ": {"n_cells": 16, **FEW},
+    "TileCodingSarsa": {"tiles": 3, "tilings": 4, **FEW},
+    "FourierSarsa": {"order": 2, **FEW},
+    "KernelQ": {"max_points": 20, **FEW},
 }
 TREE = AGENT | {"max_cells": 60, "growth_cells": 50, "growth_steps": 1000}
 
@@ -107,13 +110,13 @@ MAKERS: dict[str, Callable[[], Any]] = {
         _agent("TwoTimescaleAC", **AGENT), "oda_rl/CartPole-v1", rounds=1, steps_per_round=400
     ),
     "TwoTimescaleQ, table": lambda: _agent("TwoTimescaleQ", "oda_rl/DeepSea-v0"),
-    "UniformGridQ": lambda: _agent("UniformGridQ", bins=3, **FEW),
-    "SOMQ": lambda: _agent("SOMQ", n_cells=16, **FEW),
+    "UniformGridQ": lambda: _agent("UniformGridQ", **BASELINES["UniformGridQ"]),
+    "SOMQ": lambda: _agent("SOMQ", **BASELINES["SOMQ"]),
     "TileCodingSarsa": lambda: _agent(
-        "TileCodingSarsa", tiles=2, tilings=4, learning_rate_by="visits", **FEW
+        "TileCodingSarsa", learning_rate_by="visits", **BASELINES["TileCodingSarsa"]
     ),
-    "FourierSarsa": lambda: _agent("FourierSarsa", order=2, coupled=1, **FEW),
-    "KernelQ": lambda: _agent("KernelQ", max_points=20, **FEW),
+    "FourierSarsa": lambda: _agent("FourierSarsa", coupled=1, **BASELINES["FourierSarsa"]),
+    "KernelQ": lambda: _agent("KernelQ", **BASELINES["KernelQ"]),
 }
 
 
@@ -158,13 +161,19 @@ def _answers(model: Any) -> list[Any]:
     if hasattr(model, "classes_"):
         places = {each: i for i, each in enumerate(model.classes_.tolist())}
         found = [places.get(each, -1) for each in found.tolist()]  # rejected samples have no class
-    parts = [found]
-    for name in ("predict_proba", "transform", "decision_function"):
-        if hasattr(model, name):
-            parts.append(getattr(model, name)(X[:50]))
-    if hasattr(model, "score_samples"):  # minus infinity in a cell without any weight
-        parts.append(np.maximum(model.score_samples(X[:50]), np.finfo(np.float64).min))
-    return parts
+    parts = [found, *outputs_of(model, X[:50], ("predict_proba", "transform", "decision_function"))]
+    # minus infinity in a cell without any weight
+    densities = outputs_of(model, X[:50], ("score_samples",))
+    return parts + [np.maximum(part, np.finfo(np.float64).min) for part in densities]
+
+
+def outputs_of(
+    model: Any,
+    rows: np.ndarray,
+    methods: Sequence[str] = ("predict", "predict_proba", "transform", "score_samples"),
+) -> list[Any]:
+    """Return the outputs of those methods that an estimator has."""
+    return [getattr(model, name)(rows) for name in methods if hasattr(model, name)]
 
 
 def _use_agent(model: Any) -> list[Any]:

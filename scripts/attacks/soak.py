@@ -1,7 +1,6 @@
 """Soak test: many samples and steps, with memory and speed compared between beginning and end."""
 
 import io
-import os
 import time
 import timeit
 from collections.abc import Callable
@@ -12,6 +11,8 @@ import numpy as np
 from rich.console import Console
 
 from attacks.models import content_of
+from common.measuring import timed
+from common.processes import resident_memory
 from common.tables import show_table
 from oda_rl import ODAClassifier, ODAPartition
 from oda_rl.agents import models
@@ -27,12 +28,6 @@ MOST_MB, SLOWER = 2.0, 0.05
 _rng = np.random.default_rng(0)
 GROUPS = _rng.integers(4, size=CHUNK)
 SAMPLES = _rng.normal(size=(CHUNK, 2)) + 10.0 * GROUPS[:, None]
-
-
-def memory() -> float:
-    """Return the resident memory of this process in MB."""
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE") / 2**20
 
 
 def stream(model: Any, n: int) -> None:
@@ -54,14 +49,7 @@ SOAKED: dict[str, tuple[Callable[[], Any], Callable[[Any, int], None]]] = {
 }
 
 
-def seconds(go_on: Callable[[Any, int], None], model: Any) -> float:
-    """Return the processor time of one more chunk."""
-    start = time.process_time()
-    go_on(model, CHUNK)
-    return time.process_time() - start
-
-
-def look(model: Any, n: int) -> str:
+def check(model: Any, n: int) -> str:
     """Return what is wrong with a model after `n` samples or steps, if anything."""
     is_agent = hasattr(model, "learner")
     seen = model.num_timesteps if is_agent else model.n_samples_seen_
@@ -73,28 +61,26 @@ def look(model: Any, n: int) -> str:
 
 def soak_one(name: str, n: int) -> tuple[float, float, list[float], float, str]:
     """Return MB after the first part, MB added since, chunk times of both, saving time, and trouble."""
-    make, go_on = SOAKED[name]
+    make, train = SOAKED[name]
     model, early, used = make(), b"", []
     for _ in range(PARTS):
-        go_on(model, n // PARTS)
+        train(model, n // PARTS)
         early = early or content_of(model)
-        used.append(memory())
-    trouble = look(model, n)
+        used.append(resident_memory())
+    trouble = check(model, n)
+    options = {"env": gym.make(ENV_ID)} if type(model) is AGENT else {}  # to learn from
     copies = [
-        [copy_of(type(model), content) for _ in range(COPIES)] for content in (early, content_of(model))
+        [type(model).load(io.BytesIO(content), **options) for _ in range(COPIES)]
+        for content in (early, content_of(model))
     ]
     # in turns, as other processes may use the machine
     times, end = [], time.process_time() + TIMED
     while len(times) < TURNS or time.process_time() < end:
-        times.append([[seconds(go_on, each) for each in some] for some in copies])
+        times.append(
+            [[timed(train, each, CHUNK, clock=time.process_time)[1] for each in some] for some in copies]
+        )
     saving = min(timeit.repeat(lambda: content_of(model), number=1, repeat=5))
     return used[0], used[-1] - used[0], np.min(times, axis=(0, 2)).tolist(), saving, trouble
-
-
-def copy_of(kind: Any, content: bytes) -> Any:
-    """Load a model; an agent gets an environment to learn from."""
-    options = {"env": gym.make(ENV_ID)} if kind is AGENT else {}
-    return kind.load(io.BytesIO(content), **options)
 
 
 def soak(n: int, beginnings: tuple[str, ...], console: Console) -> int:

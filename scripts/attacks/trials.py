@@ -99,8 +99,8 @@ def run_trials(
             while timely := receiving.poll(SECONDS):
                 message = receiving.recv()
                 if isinstance(message, Found):
-                    told = f"{at[1]}: {message.detail}"[:600]
-                    yield Outcome(number, at[0], message.verdict, told, message.memory)
+                    detail = f"{at[1]}: {message.detail}"[:600]
+                    yield Outcome(number, at[0], message.verdict, detail, message.memory)
                     number += 1
                 else:
                     at = message

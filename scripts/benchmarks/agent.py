@@ -13,7 +13,7 @@ from rich.console import Console
 from benchmarks.agent_pictures import GREY, LOOKS, style_of
 from benchmarks.comparison import Entry
 from benchmarks.plans import OURS, Algorithm, Plan, find_options, find_ours, refuse
-from benchmarks.runs import carry_out, read_newest, write_csv
+from benchmarks.runs import INTERRUPTED, carry_out, read_newest, write_csv
 from benchmarks.tasks import DEFAULT_STEPS, TASKS, Task, find_task, find_threshold, short_name
 from common.arguments import Count, Positive
 from common.measuring import interval
@@ -30,8 +30,8 @@ class Agent(Where):
     env_id: str | None = None
     """One environment, with a line for each seed; all tasks of the table if not given."""
     algorithm: Algorithm | None = None
-    """One of our agents (by default the one for the environment), a baseline with its preset for the
-    task, or one of SB3's agents with RL Zoo's hyperparameters."""
+    """One of our agents (by default the one for the environment's observations), a baseline with its
+    preset for the task, or one of SB3's agents with RL Zoo's hyperparameters."""
     total_timesteps: int | None = None
     """Environment steps of each run; those of the task if not given (200,000 for other environments)."""
     seeds: tuple[Count, ...] = tuple(range(10))
@@ -54,8 +54,8 @@ class Agent(Where):
 
 
 @dataclass
-class QAgent(Agent):
-    """Train with several seeds, on all tasks or one; evaluate the last greedy policy, not the best."""
+class QAgent(Agent):  # noqa: D101 (the same docstring)
+    __doc__ = Agent.__doc__
 
     agent: Annotated[TwoTimescaleConfig, tyro.conf.arg(name="")] = field(  # type: ignore[assignment]
         default_factory=TwoTimescaleConfig
@@ -153,8 +153,8 @@ def draw_task(axes: Axes, task: Task, entries: list[Entry]) -> None:
             continue
         iqm = np.array([entry.iqm for entry in mine])
         spread = np.abs(np.array([interval([entry.returns]) for entry in mine]).T - iqm)
-        look = style_of(algorithm) | {"lw": 1.2, "ls": ":"}
-        axes.errorbar([entry.median("numbers") for entry in mine], iqm, spread, capsize=2.5, **look)
+        style = style_of(algorithm) | {"lw": 1.2, "ls": ":"}
+        axes.errorbar([entry.median("numbers") for entry in mine], iqm, spread, capsize=2.5, **style)
     axes.axhline(task.best, color=GREY, lw=0.9, ls="--", zorder=1)
     axes.axhline(task.reach, color=GREY, lw=0.9, ls=":", zorder=1)
     for y, word in ((task.best, f"best {task.best:g}"), (task.reach, f"reach {task.reach:g}")):
@@ -185,8 +185,8 @@ def draw_by_numbers(entries: list[Entry]) -> Figure:
             axes.set_ylabel("return, IQM over seeds")
         if i >= len(shown) - columns:
             axes.set_xlabel("numbers stored to act")
-    look = {"loc": "outside lower center", "frameon": False, "fontsize": 8}
-    figure.legend(labels.values(), labels.keys(), ncols=min(len(labels), 3 * columns - 1), **look)
+    style = {"loc": "outside lower center", "frameon": False, "fontsize": 8}
+    figure.legend(labels.values(), labels.keys(), ncols=min(len(labels), 3 * columns - 1), **style)
     return figure
 
 
@@ -216,16 +216,15 @@ def draw_kept(log_dir: Path, path: Path, console: Console) -> None:
     console.print(f"The picture is {path.with_suffix('.png')} (and .pdf).", highlight=False)
 
 
-def tell_where(args: Agent, entries: list[Entry], interrupted: bool, console: Console) -> None:
+def print_paths(args: Agent, entries: list[Entry], interrupted: bool, console: Console) -> None:
     """Write the summary as CSV; print where the results are, and what to type next."""
     path = args.log_dir / f"{args.algorithm or 'agents'}.csv"
     if entries:
-        rows = [(entry.plan, run) for entry in entries for run in entry.runs]
-        write_csv(path, rows)
+        write_csv(path, [(entry.plan, run) for entry in entries for run in entry.runs])
     if interrupted:
-        console.print("Interrupted. The same command makes only the runs that are missing.")
-    kept = f"Every run is kept under {args.log_dir}"
-    console.print(f"{kept}, a summary in {path}." if entries else f"{kept}.", highlight=False)
+        console.print(INTERRUPTED)
+    summary = f", a summary in {path}" if entries else ""
+    console.print(f"Every run is kept under {args.log_dir}{summary}.", highlight=False)
     console.print("To compare: --algorithm, then the picture of all that is kept:", highlight=False)
     console.print("  python scripts/benchmark.py agent --plot", highlight=False)
 
@@ -257,5 +256,5 @@ def run_agent(args: Agent, console: Console) -> int:
         show_tasks(entries, console)
     for line in skipped:
         console.print(line, highlight=False)
-    tell_where(args, entries, made.interrupted, console)
+    print_paths(args, entries, made.interrupted, console)
     return int(bool(args.env_id and skipped))

@@ -13,7 +13,7 @@ from benchmarks.comparison import Array, Entry, Field, algorithms_of, is_ours, p
 from benchmarks.plans import RANDOM
 from benchmarks.tasks import short_name
 from common.measuring import interquartile_mean, interval, performance_profile
-from common.pictures import light_frame, make_panels, plain_log_axis
+from common.pictures import make_panels, plain_log_axis, small_frame
 
 GREY = "#888888"
 # Colour and marker
@@ -73,13 +73,18 @@ def mark_threshold(axes: Axes, one: Field) -> None:
         )  # fmt: skip
 
 
+def thousands_axis(axes: Axes) -> None:
+    """Write the numbers on the x axis in thousands."""
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x / 1000:,g}k" if x else "0"))
+
+
 def draw_steps(axes: Axes, one: Field) -> None:
     """Return against environment steps."""
     for entry in one.entries:
         draw_curve(axes, entry, entry.curves("steps")[0])
     mark_threshold(axes, one)
     axes.set_xlim(left=0)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x / 1000:,g}k" if x else "0"))
+    thousands_axis(axes)
     axes.set_xlabel("environment steps", fontsize=9)
     axes.set_ylabel("return of greedy episodes", fontsize=9)
 
@@ -117,9 +122,9 @@ def draw_scores(axes: Axes, fields: Sequence[Field]) -> None:
         strata = pooled(fields, algorithm)
         iqm = interquartile_mean(np.concatenate(strata))
         low, high = interval(strata)
-        look = style_of(algorithm)
-        axes.plot([low, high], [y, y], color=look["color"], lw=7, alpha=0.3, solid_capstyle="butt")
-        axes.plot(iqm, y, look["marker"], color=look["color"], ms=8)
+        style = style_of(algorithm)
+        axes.plot([low, high], [y, y], color=style["color"], lw=7, alpha=0.3, solid_capstyle="butt")
+        axes.plot(iqm, y, style["marker"], color=style["color"], ms=8)
     for x, style in ((0.0, ":"), (1.0, "--")):
         axes.axvline(x, color=GREY, lw=0.9, ls=style, zorder=1)
     axes.set_yticks(range(len(algorithms)), [title_of(name) for name in reversed(algorithms)])
@@ -145,7 +150,7 @@ def draw_comparison(fields: Sequence[Field]) -> Figure:
         steps.set_title(f"{one.env_id}: IQM of {seeds} seeds, 95 % interval", fontsize=10, loc="left")
         seconds.set_title(f"{one.env_id}: the same against time", fontsize=10, loc="left")
         profile.set_title(f"{one.env_id}: performance profile", fontsize=10, loc="left")
-        _frame(steps, seconds, profile)
+        small_frame(steps, seconds, profile)
     if len(fields) > 1:
         _draw_all(figure, grid, fields)
     _add_legend(figure, fields)
@@ -170,11 +175,11 @@ def draw_curves(fields: Sequence[Field], x: str, columns: int = 6) -> Figure:
         for y, style in ((one.random_return, ":"), (one.best, "--")):
             axes.axhline(y, color=GREY, lw=0.9, ls=style, zorder=1)
         if x == "steps":
-            axes.xaxis.set_major_formatter(FuncFormatter(lambda n, _: f"{n / 1000:,g}k" if n else "0"))
+            thousands_axis(axes)
         else:
             plain_log_axis(axes, ",g")
         axes.set_title(short_name(one.env_id), fontsize=8)
-        _frame(axes)
+        small_frame(axes)
         axes.tick_params(labelsize=6)
     _add_legend(figure, fields)
     return figure
@@ -188,13 +193,7 @@ def _draw_all(figure: Figure, grid: plt.GridSpec, fields: Sequence[Field]) -> No
     draw_profile(right, scores, 1.0, "normalised score of the last policy")
     left.set_title("All environments", fontsize=10, loc="left")
     right.set_title("All environments: performance profile", fontsize=10, loc="left")
-    _frame(left, right)
-
-
-def _frame(*panels: Axes) -> None:
-    light_frame(*panels)
-    for axes in panels:
-        axes.tick_params(labelsize=8)
+    small_frame(left, right)
 
 
 def _add_legend(figure: Figure, fields: Sequence[Field]) -> None:

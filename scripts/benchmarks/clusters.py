@@ -24,6 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from common.arguments import Positive
+from common.measuring import timed
 from common.tables import make_table
 from oda_rl import ODAPartition
 from oda_rl._types import Array, Labels
@@ -46,12 +47,18 @@ class Clusters:
     """First seed."""
 
 
+def scaled(name: str, samples: Array) -> Array:
+    """Samples of real data scaled to unit variance (digits: to [0, 1])."""
+    if name == "digits":
+        return samples / 16.0
+    return np.ascontiguousarray(StandardScaler().fit_transform(samples))
+
+
 def data_set(name: str, seed: int) -> tuple[Array, Labels]:
     """Samples and their true clusters; real ones scaled to unit variance (digits: to [0, 1])."""
     if name in REAL:
         samples, labels = REAL[name](return_X_y=True)
-        samples = samples / 16.0 if name == "digits" else StandardScaler().fit_transform(samples)
-        return np.ascontiguousarray(samples), labels
+        return scaled(name, samples), labels
     if name == "anisotropic":
         samples, labels = make_blobs(600, 2, centers=4, random_state=seed)
         return samples @ np.random.default_rng(seed).normal(size=(2, 2)), labels
@@ -67,7 +74,7 @@ def by_annealing(samples: Array, most: int, seed: int) -> Labels:
 
 
 def by_density(samples: Array, most: int, seed: int) -> Labels:
-    """Cluster by HDBSCAN; its noise counts as one cluster."""
+    """Cluster by HDBSCAN; noise has the label -1."""
     return HDBSCAN(copy=True).fit(samples).labels_
 
 
@@ -82,6 +89,11 @@ def by_silhouette(samples: Array, most: int, seed: int) -> Labels:
     """Cluster by k-means, with the K of the largest silhouette."""
     models = [KMeans(k, n_init=10, random_state=seed).fit(samples) for k in range(2, most + 1)]
     return max(models, key=lambda model: silhouette_score(samples, model.labels_)).labels_
+
+
+def count(labels: Labels) -> int:
+    """Number of clusters, without noise."""
+    return len(np.unique(labels[labels >= 0]))
 
 
 METHODS: dict[str, Callable[..., Any]] = {
@@ -111,10 +123,10 @@ def show_shapes(args: Clusters, console: Console) -> None:
             cells, n_clusters = model.predict(samples), len(np.unique(labels))
             merged = [model.merge_cells(samples, n)[cells] for n in (None, n_clusters)]
             merged.append(by_density(samples, args.max_clusters, seed))
-            found.append(merged[0].max() + 1)
+            found.append(count(merged[0]))
             scores.append([adjusted_rand_score(labels, one) for one in merged])
-        told = [f"{np.median(own):.3f} / {min(own):.3f}" for own in zip(*scores, strict=True)]
-        table.add_row(name, str(n_clusters), f"{np.median(found):.0f}", *told)
+        cells = [f"{np.median(own):.3f} / {min(own):.3f}" for own in zip(*scores, strict=True)]
+        table.add_row(name, str(n_clusters), f"{np.median(found):.0f}", *cells)
     console.print(table)
 
 
@@ -131,13 +143,10 @@ def run_clusters(args: Clusters, console: Console) -> None:
         for seed in range(args.first_seed, args.first_seed + args.seeds):
             samples, labels = data_set(name, seed)
             for method, find in METHODS.items():
-                begun = time.process_time()
                 with threadpool_limits(1), warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    found = find(samples, args.max_clusters, seed)
-                spent = time.process_time() - begun
-                score = adjusted_rand_score(labels, found)
-                results[method].append((found.max() + 1.0, score, spent))
+                    found, spent = timed(find, samples, args.max_clusters, seed, clock=time.process_time)
+                results[method].append((count(found), adjusted_rand_score(labels, found), spent))
         means = {method: np.mean(own, axis=0) for method, own in results.items()}
         best += means["annealing"][1] >= max(mean[1] for mean in means.values()) - LEVEL
         quicker += means["annealing"][2] < means["BIC"][2]

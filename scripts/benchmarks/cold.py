@@ -1,28 +1,22 @@
 """Time from the start of a process to CartPole solved, without and with a cache, and for SB3's PPO."""
 
-import json
-import os
-import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 
 from common.arguments import Count, Positive
+from common.processes import run_alone
 from common.tables import show_table
 
-SCRIPTS = Path(__file__).parents[1]
 # Compile times before the first step that several JAX libraries have published
 JAX = "37 to 400 s"
-IMPORT = "import time, stable_baselines3\nprint('[' + str(time.process_time()) + ']')"
+IMPORT = "import time, stable_baselines3\nprint(time.process_time())"
 SOLVE = """
-import json, sys, time
+import sys, time
 import stable_baselines3, torch
 torch.set_num_threads(1)
-imported = time.process_time()
 import gymnasium as gym
 import oda_rl.envs
 from benchmarks.plans import Plan, make_model
@@ -33,7 +27,7 @@ options = find_zoo_options(algorithm, env_id) if "zoo" in sys.argv[5:] else {}
 model = make_model(Plan(algorithm, env_id, steps, options=options), seed)
 curve = CurveCallback(Evaluation("CartPole-v1", 20, EVALUATION_SEED), 5000, goal=475.0)
 model.learn(steps, callback=curve)
-print(json.dumps([time.process_time(), curve.solved, model.num_timesteps]))
+print(time.process_time(), int(curve.solved), model.num_timesteps)
 """
 
 
@@ -51,34 +45,25 @@ class Cold:
     """Steps after which a run is given up."""
 
 
-def run_alone(code: str, cache: Path, *arguments: object) -> list[float]:
-    """Run a program in a new interpreter that caches in a folder; return the numbers it prints last."""
-    environment = {
-        **{k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"},
-        "PYTHONPATH": str(SCRIPTS),
-        "PYTHONPYCACHEPREFIX": str(cache / "bytecode"),
-        "NUMBA_CACHE_DIR": str(cache / "machine"),
-    }
-    command = [sys.executable, "-c", code, *map(str, arguments)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 def run_cold(args: Cold, console: Console) -> None:
     """Print the table of `benchmark.py cold`."""
     rows = []
     with tempfile.TemporaryDirectory() as folder, console.status("timing"):
-        cache = Path(folder)
-        run_alone(IMPORT, cache)  # Python compiles the modules of SB3 once
-        base = float(np.median([run_alone(IMPORT, cache)[0] for _ in range(3)]))
+        cache = {
+            "PYTHONDONTWRITEBYTECODE": "",
+            "PYTHONPYCACHEPREFIX": f"{folder}/bytecode",
+            "NUMBA_CACHE_DIR": f"{folder}/machine",
+        }
+        run_alone(IMPORT, **cache)  # Python compiles the modules of SB3 once
+        base = float(np.median([run_alone(IMPORT, **cache)[0] for _ in range(3)]))
         rows.append(("import stable_baselines3", f"{base:.1f} s", "", ""))
 
         def add(
             title: str, model: tuple[str, str], seeds: tuple[int, ...], reach: str, *more: str
         ) -> None:
-            made = [run_alone(SOLVE, cache, *model, s, args.max_timesteps, *more) for s in seeds]
+            made = [run_alone(SOLVE, *model, s, args.max_timesteps, *more, **cache) for s in seeds]
             seconds, _, steps = np.median(made, axis=0)
-            solved = sum(map(bool, np.array(made)[:, 1]))
+            solved = int(np.sum(made, axis=0)[1])
             passed = f"{steps:,.0f} steps" if solved == len(made) else f"{solved} of {len(made)} solved"
             rows.append((title, f"{seconds:.1f} s", passed, reach))
 

@@ -84,7 +84,10 @@ class Field:
         entry = self.find(RANDOM)
         if entry is not None:
             return float(entry.returns.mean())
-        return measure_random(self.env_id, RANDOM_EPISODES)
+        evaluation = Evaluation(self.env_id, RANDOM_EPISODES, EVALUATION_SEED)
+        returns = evaluation.play(RandomAgent(self.env_id, EVALUATION_SEED))
+        evaluation.close()
+        return float(returns.mean())
 
     @cached_property
     def full_return(self) -> float:
@@ -103,14 +106,6 @@ class Field:
         """Returns as scores: 0 for random actions, 1 for `full_return`."""
         span = self.full_return - self.random_return
         return (returns - self.random_return) / (span if span > 0 else 1.0)
-
-
-def measure_random(env_id: str, episodes: int) -> float:
-    """Mean return of random actions."""
-    evaluation = Evaluation(env_id, episodes, EVALUATION_SEED)
-    returns = evaluation.play(RandomAgent(env_id, EVALUATION_SEED))
-    evaluation.close()
-    return float(returns.mean())
 
 
 def mean_text(value: float, digits: int = 1) -> str:

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from benchmarks.comparison import Entry
 from benchmarks.plans import Plan
-from benchmarks.runs import carry_out, tell_run
+from benchmarks.runs import carry_out, print_run
 from benchmarks.tasks import find_threshold
 from common.arguments import Count, Positive
 from common.tables import show_table
@@ -117,7 +117,7 @@ def run_encodings(args: Encodings, console: Console) -> None:
         args.log_dir,
         console,
         Where(n_jobs=1),
-        on_run=lambda plan, run: tell_run(plan, run, console),
+        on_run=partial(print_run, console=console),
     )
     titles = {env_id: title for title, env_id in shown.items()}
     rows = []
@@ -125,8 +125,8 @@ def run_encodings(args: Encodings, console: Console) -> None:
         if runs:
             entry = Entry(replace(plan, env_id=args.env_id), runs, find_threshold(args.env_id))
             best = np.mean(entry.curves("curve").max(axis=1))
-            told = [f"{x:.1f}" for x in (np.mean(entry.returns), entry.returns.min(), best)]
-            rows.append([plan.algorithm, titles[plan.env_id], *told, str(len(runs))])
+            figures = [f"{x:.1f}" for x in (np.mean(entry.returns), entry.returns.min(), best)]
+            rows.append([plan.algorithm, titles[plan.env_id], *figures, str(len(runs))])
     title = f"{args.env_id}, {args.total_timesteps:,} steps, {args.max_states} states"
     columns = ("", "shown", "last policies", "worst of them", "best on the way", "seeds")
     show_table(console, title, columns, rows, left=2)

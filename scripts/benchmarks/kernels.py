@@ -90,8 +90,8 @@ def progress(seeds: Sequence[int], title: str) -> Iterable[int]:
     return track(seeds, description=title, transient=True, disable=not sys.stdout.isatty())
 
 
-def interval_text(values: Array) -> str:
-    """Format a mean with its bootstrap interval."""
+def difference_text(values: Array) -> str:
+    """Format the mean of differences with its bootstrap interval."""
     low, high = interval([values], np.mean)
     return f"{values.mean():+.2f} [{low:+.2f}, {high:+.2f}]"
 
@@ -104,7 +104,7 @@ def show_grid(args: Kernels, oracle: Array, console: Console) -> None:
         rows.append(
             [
                 *(f"{bandwidth:g}", f"{found[:, 0].mean():.2f}"),
-                *(interval_text(found[:, 0] - oracle[:, 0]), f"{found[:, 1].mean():.3f}"),
+                *(difference_text(found[:, 0] - oracle[:, 0]), f"{found[:, 1].mean():.3f}"),
                 f"{found[:, 2].mean():.0f}",
             ]
         )
@@ -160,7 +160,7 @@ def cells(name: str, found: Array, oracle: Array) -> list[str]:
     return [
         name,
         f"{found[:, 0].mean():.2f}",
-        interval_text(found[:, 0] - oracle[:, 0]),
+        difference_text(found[:, 0] - oracle[:, 0]),
         f"{np.median(d):.3f} [{d.min():.2f}, {d.max():.2f}]",
         f"{near}/{len(d)}",
         f"{found[:, 2].mean():.0f}",
@@ -218,7 +218,7 @@ def show_svc(args: Kernels, console: Console) -> None:
         found = np.array(rows)
         means = found.mean(axis=0)
         table.add_row(
-            *(name, f"{means[0]:.2f}", f"{means[1]:.2f}", interval_text(found[:, 1] - found[:, 0])),
+            *(name, f"{means[0]:.2f}", f"{means[1]:.2f}", difference_text(found[:, 1] - found[:, 0])),
             *(f"{means[2]:.0f}", f"{means[3]:.0f}", f"{np.median(found[:, 4]):.2f}"),
             *(f"{np.median(found[:, 5]):.1f}", yes(means[1] - means[0] <= POINT)),
         )

@@ -5,7 +5,7 @@ annealed with the observations in that region. Values are learned by Watkins' Q(
 cells.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -13,16 +13,13 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 from rich.console import Console
-from rich.progress import track
 from sklearn.decomposition import PCA
-from stable_baselines3.common.evaluation import evaluate_policy
-from stable_baselines3.common.monitor import Monitor
 
 import oda_rl.envs
-from benchmarks.training import EVALUATION_SEED
+from benchmarks.training import EVALUATION_SEED, greedy_return
 from common.arguments import Count, Positive
 from common.tables import show_table
-from common.workers import Where, open_workers
+from common.workers import Where, call_all
 from oda_rl import agents
 from oda_rl._types import Array
 from oda_rl.codebook.annealer import Annealer
@@ -143,7 +140,6 @@ class TreeQ:
             self.root.observe(self._coarse(point))
         self.regions: list[Region] = []
         self.live: set[Region] = set()
-        self.epsilon = 0.0
 
     def _region(self, most: int, begun: Array | None) -> Region:
         return Region(self.n_actions * self.n_basis, most, self.rng, begun)
@@ -197,25 +193,25 @@ class TreeQ:
             if self.rng.random() < epsilon:
                 action = int(self.rng.integers(self.n_actions))
                 if values[action] < values.max():
-                    self._forget()  # Watkins: what follows is not due to the greedy policy
-            self._mark(active, basis, action)
+                    self._clear_traces()  # Watkins: what follows is not due to the greedy policy
+            self._set_traces(active, basis, action)
             before = values[action]
             observation, reward, terminated, ended = self._step(action)
             after = self._scaled(observation)
             active, basis = self._active(after), self._basis(after)
             values = self.values(active, basis)
             goal = reward + (0.0 if terminated else self.gamma * values.max())
-            self._pay(goal - before)
+            self._correct_values(goal - before)
             if ended:
-                self._forget()
+                self._clear_traces()
                 after = self._scaled(self.observation)
             if i % EVERY == 0:
-                self._move(after)
+                self._move_cells(after)
             if i % EVERY == 0 or ended:
                 active, basis = self._active(after), self._basis(after)
             values = self.values(active, basis)
 
-    def _mark(self, active: list[tuple[Region, int]], basis: Array, action: int) -> None:
+    def _set_traces(self, active: list[tuple[Region, int]], basis: Array, action: int) -> None:
         """Set the traces of the cells, so that all layers together correct a part `step` of an error."""
         rows = slice(action * self.n_basis, (action + 1) * self.n_basis)
         share = basis / (len(active) * (basis @ basis))
@@ -228,7 +224,7 @@ class TreeQ:
                 region.book["trace"][rows, cell] = share
             self.live.add(region)
 
-    def _pay(self, error: float) -> None:
+    def _correct_values(self, error: float) -> None:
         for region in list(self.live):
             assert region.book is not None
             trace = region.book["trace"]
@@ -238,13 +234,13 @@ class TreeQ:
                 trace[:] = 0.0
                 self.live.discard(region)
 
-    def _forget(self) -> None:
+    def _clear_traces(self) -> None:
         for region in self.live:
             assert region.book is not None
             region.book["trace"][:] = 0.0
         self.live.clear()
 
-    def _move(self, point: Array) -> None:
+    def _move_cells(self, point: Array) -> None:
         """The slow timescale: move the regions until their annealing is done, then the cells in them."""
         root = self.root
         assert root.book is not None
@@ -259,31 +255,27 @@ class TreeQ:
         self.regions[root.nearest(self._coarse(point))].observe(point)
 
 
-def judge(model: Any, env_id: str, episodes: int, seed: int) -> float:
-    """Mean return of greedy episodes."""
-    env = Monitor(gym.make(env_id))
-    env.reset(seed=EVALUATION_SEED * (seed + 1))
-    return float(np.mean(evaluate_policy(model, env, episodes, deterministic=True)[0]))
-
-
 def run_once(
     kind: Kind | None, env_id: str, steps: int, episodes: int, seed: int
 ) -> tuple[float, float, int]:
     """Train once; return the greedy returns after 40 % of the steps and at the end, and the cells."""
     assert oda_rl.envs  # registers the environments in a worker, which has only this function
-    look: Callable[[Any], float] = partial(judge, env_id=env_id, episodes=episodes, seed=seed)
     early, env = 2 * steps // 5, gym.make(env_id)
+
+    def evaluate(model: Any) -> float:
+        return greedy_return(model, env_id, episodes, EVALUATION_SEED * (seed + 1))
+
     if kind is None:
         model = getattr(agents, OURS)(env=env, seed=seed).learn(early)
-        first = look(model)
+        first = evaluate(model)
         model.learn(steps - early, reset_num_timesteps=False)
-        return first, look(model), model.n_cells
+        return first, evaluate(model), model.n_cells
     learner = TreeQ(env, kind, seed)
     learner.learn(early, 0.2, 0.1)
-    first = look(learner)
+    first = evaluate(learner)
     learner.learn(steps - early, 0.1, 0.02)
     books = [region.book for region in (learner.root, *learner.regions)]
-    return first, look(learner), sum(book.n_cells for book in books if book is not None)
+    return first, evaluate(learner), sum(book.n_cells for book in books if book is not None)
 
 
 def chosen(args: Layers) -> dict[str, Kind | None]:
@@ -297,21 +289,16 @@ def chosen(args: Layers) -> dict[str, Kind | None]:
 def run_layers(args: Layers, console: Console) -> None:
     """Print the tables of `benchmark.py layers`."""
     kinds = chosen(args)
-    told = dict(zip(args.env_ids, args.total_timesteps, strict=True))
+    steps_of = dict(zip(args.env_ids, args.total_timesteps, strict=True))
     work = {
         (env_id, name, seed): partial(run_once, kind, env_id, steps, args.episodes, seed)
-        for env_id, steps in told.items()
+        for env_id, steps in steps_of.items()
         for name, kind in kinds.items()
         for seed in args.seeds
     }
-    found: dict[tuple[str, str], list[tuple[float, float, int]]] = {}
-    with open_workers(args, len(work)) as workers:
-        for (env_id, name, _), future in track(
-            workers.results(work), "runs", len(work), console=console, transient=True
-        ):
-            found.setdefault((env_id, name), []).append(future.result())
-    for env_id, steps in told.items():
-        rows = [to_row(name, found[env_id, name]) for name in kinds]
+    found = call_all(args, work, console)
+    for env_id, steps in steps_of.items():
+        rows = [to_row(name, [found[env_id, name, seed] for seed in args.seeds]) for name in kinds]
         early = f"after {2 * steps // 5:,}"
         columns = ("values", "cells", f"{early}: mean", "worst", f"after {steps:,}: mean", "worst")
         show_table(console, f"{env_id}, {len(args.seeds)} seeds: greedy returns", columns, rows)

@@ -1,6 +1,5 @@
 """Effect of a single impossible observation or reward on the training of an agent."""
 
-from collections import defaultdict
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -8,14 +7,12 @@ from typing import Any, Literal
 import gymnasium as gym
 import numpy as np
 from rich.console import Console
-from rich.progress import track
-from stable_baselines3.common.evaluation import evaluate_policy
-from stable_baselines3.common.monitor import Monitor
 
+from benchmarks.training import greedy_return
 from common.arguments import Count, Positive
 from common.measuring import interquartile_mean
 from common.tables import show_table
-from common.workers import Where, open_workers
+from common.workers import Where, call_all
 from oda_rl import agents
 
 # What is replaced once (a coordinate of an observation, or a reward), and by which value.
@@ -72,9 +69,7 @@ def run_once(args: Outliers, env_id: str, name: str, at: int, seed: int) -> floa
     """Train once; return the mean return of the last policy."""
     env = Glitch(gym.make(env_id), *GLITCHES[name], at)
     model = getattr(agents, args.algorithm)(env=env, seed=seed).learn(args.total_timesteps)
-    judge = Monitor(gym.make(env_id))
-    judge.reset(seed=10_000 + seed)
-    return float(np.mean(evaluate_policy(model, judge, args.episodes, deterministic=True)[0]))
+    return greedy_return(model, env_id, args.episodes, 10_000 + seed)
 
 
 def run_outliers(args: Outliers, console: Console) -> None:
@@ -86,16 +81,11 @@ def run_outliers(args: Outliers, console: Console) -> None:
         for kind in kinds
         for seed in args.seeds
     }
-    returns: dict[tuple[str, str, int], list[float]] = defaultdict(list)
-    with open_workers(args, len(work)) as workers:
-        for key, done in track(
-            workers.results(work), "runs", len(work), console=console, transient=True
-        ):
-            returns[key[:-1]].append(done.result())
+    found = call_all(args, work, console)
     rows = []
     for name, at in kinds:
-        told = [returns[env_id, name, at] for env_id in args.env_ids]
-        cells = [f"{interquartile_mean(one):.1f} / {min(one):.1f}" for one in told]
+        returns = [[found[env_id, name, at, s] for s in args.seeds] for env_id in args.env_ids]
+        cells = [f"{interquartile_mean(one):.1f} / {min(one):.1f}" for one in returns]
         rows.append([name, "" if name == "nothing" else f"{at:,}", *cells])
     title = f"{args.algorithm}, {args.total_timesteps:,} steps, {len(args.seeds)} seeds: IQM / worst"
     show_table(console, title, ("comes once", "at step", *args.env_ids), rows, left=1)

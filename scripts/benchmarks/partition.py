@@ -1,8 +1,5 @@
 """ODAPartition: time per sample, distortion along the path, streams, compile time, memory."""
 
-import os
-import subprocess
-import sys
 import tempfile
 import time
 import warnings
@@ -13,13 +10,13 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 from sklearn.cluster import KMeans, MiniBatchKMeans
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 from threadpoolctl import threadpool_limits
 
-from benchmarks.clusters import data_set
+from benchmarks.clusters import data_set, scaled
 from common.arguments import Positive
-from common.measuring import repeated_seconds, timed
+from common.measuring import distortion, repeated_seconds, timed
+from common.processes import run_alone
 from common.tables import make_table, show_table
 from oda_rl import Codebook, ODAPartition, datasets
 from oda_rl._types import Array
@@ -31,30 +28,25 @@ import numpy as np
 samples = np.random.default_rng(0).normal(size=(500, 4))
 begun = time.perf_counter()
 from oda_rl import ODAPartition
-print(time.perf_counter() - begun)
-begun = time.perf_counter()
+imported = time.perf_counter()
 model = ODAPartition(10, random_state=0).fit(samples)
 model.predict(samples), model.transform(samples), model.association(samples)
-print(time.perf_counter() - begun)
+print(imported - begun, time.perf_counter() - imported)
 """
 
 STREAM = """
 import sys
 import numpy as np
+from common.processes import resident_memory
 from oda_rl import ODAPartition
-
-def resident():
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * 4096 / 2**20
-
 rng = np.random.default_rng(0)
 model = ODAPartition(100, random_state=0)
 block = rng.normal(size=(100_000, 4))
 for i in range(int(sys.argv[1]) // len(block)):
     model.partial_fit(block)
     if i == 0:
-        first = resident()
-print(first, resident(), model.n_samples_seen_, model.n_codevectors_)
+        first = resident_memory()
+print(first, resident_memory(), model.n_samples_seen_, model.n_codevectors_)
 """
 
 
@@ -117,12 +109,9 @@ def show_update_cost(console: Console) -> None:
     show_table(console, "Update cost per sample, d = 4, microseconds", columns, rows, left=0)
 
 
-def scaled(name: str, data_dir: Path | None) -> Array:
+def load_scaled(name: str, data_dir: Path | None) -> Array:
     """Load a data set, scaled to unit variance (digits: to [0, 1])."""
-    samples, _ = datasets.load(name, data_dir)
-    if name == "digits":
-        return samples / 16.0
-    return np.ascontiguousarray(StandardScaler().fit_transform(samples))
+    return scaled(name, datasets.load(name, data_dir)[0])
 
 
 def k_means(samples: Array, counts: set[int]) -> dict[int, float]:
@@ -143,7 +132,7 @@ def show_fits(args: Partition, console: Console) -> None:
     sets = {name: data_set(name, 0)[0] for name in FITTED}
     for name in ("gaussians", "adult"):
         if name in args.datasets:
-            sets[name] = scaled(name, args.data_dir)
+            sets[name] = load_scaled(name, args.data_dir)
     for name, samples in sets.items():
         cells = [name, f"{len(samples):,}", str(samples.shape[1])]
         for k in FIT_K:
@@ -166,7 +155,7 @@ def show_path(args: Partition, console: Console) -> None:
     )
     everything: list[float] = []
     for name in args.datasets:
-        samples = scaled(name, args.data_dir)
+        samples = load_scaled(name, args.data_dir)
         ratios, lasts, levels, counts = [], [], [], []
         seconds, reference = 0.0, 0.0
         for seed in range(args.seeds):
@@ -200,7 +189,7 @@ def online_sets(data_dir: Path | None) -> dict[str, Array]:
         "uniform, d = 2": np.random.default_rng(0).uniform(size=(2000, 2)),
         "exponential, d = 2": np.random.default_rng(0).exponential(size=(2000, 2)),
     }
-    return {name: scaled(name, data_dir) for name in datasets.NAMES} | made
+    return {name: load_scaled(name, data_dir) for name in datasets.NAMES} | made
 
 
 def show_online(args: Partition, console: Console) -> None:
@@ -236,7 +225,7 @@ def show_stream(args: Partition, console: Console) -> None:
     for name in ("gaussians", "adult"):
         if name not in args.datasets:
             continue
-        samples = scaled(name, args.data_dir)
+        samples = load_scaled(name, args.data_dir)
         order = np.random.default_rng(0).integers(len(samples), size=256 * 1500)
         for title, model in (
             ("ODAPartition", ODAPartition(100, random_state=0)),
@@ -251,43 +240,31 @@ def show_stream(args: Partition, console: Console) -> None:
             centres = (
                 model.cluster_centers_ if hasattr(model, "cluster_centers_") else model.codevectors_
             )
-            distance = ((samples[:, None, :] - centres[None]) ** 2).sum(axis=2).min(axis=1).mean()
-            rows.append([name, title, f"{cost:.2f}", f"{distance:.4f}"])
+            rows.append([name, title, f"{cost:.2f}", f"{distortion(samples, centres):.4f}"])
     columns = ("data", "", "microseconds per sample", "distortion")
     show_table(console, "partial_fit in batches of 256, K = 100", columns, rows, left=0)
-
-
-def run_python(code: str, *arguments: str, **environment: str) -> list[float]:
-    """Run code in a new interpreter; return the numbers that it prints."""
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return [float(word) for word in done.stdout.split()]
 
 
 def show_start_and_memory(args: Partition, console: Console) -> None:
     """Print the time of the first call without and with a cache, scikit-learn's checks, and memory."""
     with tempfile.TemporaryDirectory() as folder:
-        _, cold = run_python(FIRST_CALL, NUMBA_CACHE_DIR=folder)
-        imported, warm = run_python(FIRST_CALL, NUMBA_CACHE_DIR=folder)
+        _, cold = run_alone(FIRST_CALL, NUMBA_CACHE_DIR=folder)
+        imported, warm = run_alone(FIRST_CALL, NUMBA_CACHE_DIR=folder)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         results = check_estimator(ODAPartition(), on_fail=None, on_skip=None)
-    skipped = ", ".join(r["check_name"] for r in results if r["status"] == "skipped")
-    states = [result["status"] for result in results]
-    failed = ", ".join(r["check_name"] for r in results if r["status"] == "failed")
-    first, last, seen, k = run_python(STREAM, str(args.stream))
+    passed, failed, skipped = (
+        [result["check_name"] for result in results if result["status"] == status]
+        for status in ("passed", "failed", "skipped")
+    )
+    first, last, seen, k = run_alone(STREAM, args.stream)
     rows = [
         ("import of ODAPartition, numba and scikit-learn with it", f"{imported:.2f} s"),
         ("first calls, compiled", f"{cold:.1f} s"),
         ("first calls from a warm cache", f"{warm:.2f} s"),
-        ("checks passed", f"{states.count('passed')} of {len(states)}"),
-        ("checks failed", failed or "none"),
-        ("checks skipped", skipped or "none"),
+        ("checks passed", f"{len(passed)} of {len(results)}"),
+        ("checks failed", ", ".join(failed) or "none"),
+        ("checks skipped", ", ".join(skipped) or "none"),
         ("resident after the first 100,000 samples", f"{first:.1f} MiB"),
         (f"resident after {seen:,.0f}, K = {k:.0f}", f"{last:.1f} MiB"),
     ]

@@ -62,8 +62,8 @@ class Plan:
 
     def folder(self, log_dir: Path) -> Path:
         """Folder where its runs are stored; each version of the code has its own."""
-        told = json.dumps([asdict(self), code_version(self.algorithm)], sort_keys=True, default=list)
-        digest = hashlib.sha1(told.encode()).hexdigest()[:8]
+        text = json.dumps([asdict(self), code_version(self.algorithm)], sort_keys=True, default=list)
+        digest = hashlib.sha1(text.encode()).hexdigest()[:8]
         return log_dir / short_name(self.env_id) / f"{self.algorithm}-{digest}"
 
 

@@ -14,6 +14,7 @@ from stable_baselines3 import PPO
 from benchmarks.plans import code_version
 from benchmarks.runs import replace_file
 from benchmarks.tasks import TASKS, find_task
+from benchmarks.training import EVALUATION_SEED
 from common.measuring import interquartile_mean
 from common.pictures import BLUE, CODE, GREEN, GREY, ORANGE, PINK, make_panels, number_axis, save
 from common.tables import show_table, to_markdown, yes
@@ -45,7 +46,6 @@ MARKS = {
     **{"trained": ("s", GREY), "distilled": ("o", BLUE), "polished": ("D", PINK), "shrunk": ("^", CODE)},
     **{"tree": ("v", GREEN), "sixty": ("h", ORANGE), "sixty tree": ("X", "#8fbc8f")},
 }
-EVALUATION_SEED = 1_000_000
 PPO_STEPS = 1_000_000
 
 
@@ -155,15 +155,15 @@ def _path(args: Programs, goal: Goal, kind: str, seed: int) -> Path:
 
 def _kept_or_made(args: Programs, goal: Goal, kind: Kind, seed: int) -> dict[str, Any]:
     path = _path(args, goal, kind, seed)
-    told = json.loads(json.dumps({"goal": asdict(goal), "episodes": args.episodes}))
-    told["code"] = code_version("TwoTimescaleAC")
+    identity = json.loads(json.dumps({"goal": asdict(goal), "episodes": args.episodes}))
+    identity["code"] = code_version("TwoTimescaleAC")
     if path.is_file():
         kept: dict[str, Any] = json.loads(path.read_text())
-        if kept["told"] == told:
+        if kept["told"] == identity:
             return kept
     judge = Judge(goal.env_id, args.episodes, EVALUATION_SEED * (seed + 1))
     policy, numbers = _make(args, goal, kind, seed)
-    found = {"told": told, "result": judge(policy), "numbers": numbers}
+    found = {"told": identity, "result": judge(policy), "numbers": numbers}
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, json.dumps(found, indent=1) + "\n")
     return found
@@ -330,16 +330,18 @@ def _read(args: Programs, goal: Goal, kind: str) -> list[tuple[float, float]]:
 
 def _draw(args: Programs, goals: Sequence[Goal]) -> None:
     figure, panels = make_panels(len(goals), 3, 4.2, 3.2)
-    told: dict[str, Any] = {}
+    handles: dict[str, Any] = {}
     for goal, axes in zip(goals, panels, strict=False):
         for kind, (mark, colour) in MARKS.items():
             found = np.array(_read(args, goal, kind)).reshape(-1, 2)
             if len(found):
-                look: Any = {"color": colour, "markersize": 5, "alpha": 0.7, "label": kind}
-                told[kind] = axes.plot(found[:, 1], found[:, 0], mark, **look)[0]
+                style: Any = {"color": colour, "markersize": 5, "alpha": 0.7, "label": kind}
+                handles[kind] = axes.plot(found[:, 1], found[:, 0], mark, **style)[0]
         for _, numbers, result in goal.anchors:
-            told["published"] = axes.plot(numbers, result, "k*", markersize=9, label="published")[0]
+            handles["published"] = axes.plot(numbers, result, "k*", markersize=9, label="published")[0]
         axes.set(title=goal.env_id, xlabel="numbers", ylabel="return")
         number_axis(axes)
-    figure.legend(handles=told.values(), loc="outside lower center", ncols=len(told), frameon=False)
+    figure.legend(
+        handles=handles.values(), loc="outside lower center", ncols=len(handles), frameon=False
+    )
     save(figure, args.log_dir / "programs.png")

@@ -28,6 +28,7 @@ from benchmarks.training import Run, Trained, try_to_train, warm_up
 from common.workers import Where, WorkersLostError, open_workers
 from oda_rl.storage import written_whole
 
+INTERRUPTED = "Interrupted. The same command makes only the runs that are missing."
 Job = tuple[int, int]
 """Number of the plan, and seed."""
 
@@ -58,8 +59,8 @@ def keep(plan: Plan, folder: Path, run: Run, files: dict[str, bytes]) -> None:
         replace_file(folder / f"{stem}{suffix}", content)
     replace_file(folder / f"{stem}.csv", curve_csv(run))
     about = {**asdict(plan), "code": code_version(plan.algorithm), "finished": time.time()}
-    told = json.dumps({"plan": about, "run": run}, indent=1, default=list)
-    replace_file(folder / f"{stem}.json", told + "\n")
+    text = json.dumps({"plan": about, "run": run}, indent=1, default=list)
+    replace_file(folder / f"{stem}.json", text + "\n")
 
 
 def curve_csv(run: Run) -> str:
@@ -94,8 +95,8 @@ def read_newest(log_dir: Path) -> list[tuple[Plan, list[Run], bool]]:
         plan = {k: v for k, v in kept["plan"].items() if k not in ("code", "finished")}
         groups[json.dumps(plan, sort_keys=True)][kept["plan"]["code"]].append(kept)
     found = []
-    for told, versions in groups.items():
-        plan = Plan(**json.loads(told))
+    for key, versions in groups.items():
+        plan = Plan(**json.loads(key))
         code = max(versions, key=lambda code: max(k["plan"]["finished"] for k in versions[code]))
         runs = sorted((kept["run"] for kept in versions[code]), key=lambda run: run["seed"])
         found.append((plan, runs, code == code_version(plan.algorithm)))
@@ -145,13 +146,13 @@ def carry_out(
     except KeyboardInterrupt:
         made.interrupted = True
     except WorkersLostError as error:
-        made.failures.append(f"There is nobody to train: {error}")
+        made.failures.append(f"No worker can train: {error}")
         console.print(made.failures[-1], style="red", highlight=False, markup=False)
     made.runs = [[own[seed] for seed in seeds if seed in own] for own in found]
     return made
 
 
-def tell_run(plan: Plan, run: Run, console: Console) -> None:
+def print_run(plan: Plan, run: Run, console: Console) -> None:
     """Print a line on a run that has ended."""
     console.print(
         f"  {plan.algorithm} on {plan.env_id}, seed {run['seed']}: return {run['mean']:.1f} "

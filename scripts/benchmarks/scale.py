@@ -75,7 +75,7 @@ def local_cluster(n: int) -> Iterator[Workers]:
         yield Cluster(client)
 
 
-def told(run: Run) -> Any:
+def without_times(run: Run) -> Any:
     """Return what must be the same wherever a run is made: all but measured times."""
     return {k: v for k, v in run.items() if "seconds" not in k and k != "decision"}
 
@@ -83,7 +83,7 @@ def told(run: Run) -> Any:
 def train_all(workers: Workers, plan: Plan, seeds: range) -> dict[int, Any]:
     """Make the runs of all seeds."""
     work = {seed: partial(try_to_train, plan, seed) for seed in seeds}
-    return {seed: told(future.result()[0]) for seed, future in workers.results(work)}
+    return {seed: without_times(future.result()[0]) for seed, future in workers.results(work)}
 
 
 def show_speedup(args: Scale, console: Console) -> None:

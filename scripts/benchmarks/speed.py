@@ -1,8 +1,6 @@
 """Speed of training (flat and on a tree), a decision and the import; cost of logging and the wrapper."""
 
 import os
-import subprocess
-import sys
 import tempfile
 import time
 import warnings
@@ -28,6 +26,7 @@ from benchmarks.training import EVALUATION_SEED, CurveCallback, Evaluation
 from common.arguments import Positive
 from common.checkpoints import Checkpoints
 from common.measuring import Clock, repeated_seconds
+from common.processes import run_alone
 from common.tables import make_table
 from oda_rl.agents import TwoTimescaleAC, TwoTimescaleQ
 from oda_rl.agents.bounds import bound_reward, keep_inside
@@ -75,11 +74,7 @@ class Speed:
 
 def import_seconds() -> float:
     """Time that `import oda_rl` adds to a fresh interpreter."""
-
-    def run(code: str) -> None:
-        subprocess.run([sys.executable, "-c", code], check=True)
-
-    empty, full = (repeated_seconds(run, code) for code in ("", "import oda_rl"))
+    empty, full = (repeated_seconds(run_alone, code) for code in ("", "import oda_rl"))
     return float(np.median(full) - np.median(empty))
 
 
@@ -118,45 +113,53 @@ class TimedCallback(CodebookCallback):
         self.at_end = time.process_time() - begun
 
 
+def alternate(
+    model: Any, steps: int, make: Callable[[], Any], switch: Callable[[bool], None] = lambda _: None
+) -> tuple[list[float], list[float]]:
+    """Processor times of trainings of one agent without and with a callback of `make`, in turns.
+
+    It is the same agent, because the speed of the compiled loop depends a little on the addresses of its
+    arrays. `switch` is called before each training, with whether it has a callback. What a callback
+    takes at the end of a training (`at_end`) is not counted.
+    """
+    times: tuple[list[float], list[float]] = [], []
+    for turn in range(-1, 2 * ALTERNATIONS):  # turn -1 grows the codebook and imports matplotlib
+        is_on = turn % 2 == 1
+        switch(is_on)
+        callback = make() if is_on else None
+        begun = time.process_time()
+        model.learn(steps if turn >= 0 else 30_000, callback, reset_num_timesteps=False)
+        times[is_on].append(time.process_time() - begun - getattr(callback, "at_end", 0.0))
+    return times[0], times[1][1:]
+
+
 def logging_speed(env_id: str, steps: int, cells: int) -> tuple[float, float, float]:
     """Steps per second without and with logging, and the seconds of what is written once at the end.
 
-    One agent learns alternately with and without a log, because the speed of the compiled loop depends a
-    little on the addresses of its arrays. Medians of processor time, which other programs disturb less.
+    Medians of processor time, which other programs disturb less.
     """
-    model = make_agent(env_id, cells)
-    silent, ends = configure(None, []), []
-    times: dict[bool, list[float]] = {True: [], False: []}
+    model, callbacks = make_agent(env_id, cells), []
     with tempfile.TemporaryDirectory() as folder:
-        written = configure(folder, ["tensorboard"])
-        for turn in range(-1, 2 * ALTERNATIONS):  # turn -1 grows the codebook and imports matplotlib
-            logged = turn % 2 == 1
-            callback = TimedCallback()
-            model.set_logger(written if logged else silent)
+        loggers = configure(None, []), configure(folder, ["tensorboard"])
+
+        def switch(logged: bool) -> None:
+            model.set_logger(loggers[logged])
             model.learner.watch_errors(logged)
-            begun = time.process_time()
-            model.learn(
-                steps if turn >= 0 else 30_000,
-                callback=callback if logged else None,
-                reset_num_timesteps=False,
-            )
-            if turn >= 0:
-                times[logged].append(time.process_time() - begun - callback.at_end)
-            if logged and turn >= 0:
-                ends.append(callback.at_end)
-        written.close()
-    return steps / np.median(times[False]), steps / np.median(times[True]), float(np.median(ends))
+
+        def make() -> TimedCallback:
+            callbacks.append(TimedCallback())
+            return callbacks[-1]
+
+        silent, logged = alternate(model, steps, make, switch)
+        loggers[1].close()
+    end = float(np.median([callback.at_end for callback in callbacks[1:]]))
+    return steps / np.median(silent), steps / np.median(logged), end
 
 
 def callback_share(env_id: str, steps: int, cells: int, make: Callable[[], BaseCallback]) -> float:
     """The share of a training's time that a callback costs; medians as in `logging_speed`."""
-    model, times = make_agent(env_id, cells), ([], [])
-    for turn in range(-1, 2 * ALTERNATIONS):
-        callback = make() if turn % 2 else None
-        begun = time.process_time()
-        model.learn(steps if turn >= 0 else 30_000, callback, reset_num_timesteps=False)
-        times[turn % 2].append(time.process_time() - begun)
-    return float(np.median(times[1][1:]) / np.median(times[0])) - 1.0
+    without, with_callback = alternate(make_agent(env_id, cells), steps, make)
+    return float(np.median(with_callback) / np.median(without)) - 1.0
 
 
 def bar_share(env_id: str, steps: int, cells: int) -> float:

@@ -1,6 +1,7 @@
 """Stationary streams and streams that change late: costs and benefits of forgetting."""
 
 from collections.abc import Callable
+from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -21,11 +22,11 @@ Arrays = tuple[NDArray[np.float64], Any]
 
 
 class Case(NamedTuple):
-    """A learner `model(seed, forgetting)`, and the samples `make(concept, n)` of its stream."""
+    """A learner, made with keyword arguments, and the samples `make(concept, n)` of its stream."""
 
     stream: str
     learner: str
-    model: Callable[[int, str | None], Any]
+    model: Callable[..., Any]
     make: Callable[[int, int], Arrays]
 
 
@@ -53,31 +54,24 @@ def cases() -> list[Case]:
         X, y = of_river(synth.Waveform(seed=concept), n)
         return X, (y + concept) % 3
 
-    def classifier(seed: int, forgetting: str | None) -> Any:
-        return ODAClassifier(forgetting=forgetting, random_state=seed)
-
-    def tree(seed: int, forgetting: str | None) -> Any:
-        return MultiResolutionODA(ODAClassifier(), forgetting=forgetting, random_state=seed)
-
-    def regressor(seed: int, forgetting: str | None) -> Any:
-        return ODARegressor(forgetting=forgetting, random_state=seed)
-
-    def partition(seed: int, forgetting: str | None) -> Any:
-        return ODAPartition(20, forgetting=forgetting, random_state=seed)
-
     streams: dict[str, Callable[[int, int], Arrays]] = {
         "RandomRBF": rbf,
         "SEA": lambda s, n: of_river(synth.SEA(variant=s % 4, noise=0.1, seed=s), n),
         "Agrawal": lambda s, n: of_river(synth.Agrawal(classification_function=s % 10, seed=s), n),
         "Waveform": waveform,
     }
-    found = [Case(name, "ODAClassifier", classifier, make) for name, make in streams.items()]
-    found += [Case(name, "tree", tree, make) for name, make in streams.items()]
+    tree = partial(MultiResolutionODA, ODAClassifier())
     return [
-        *found,
-        Case("Friedman", "ODARegressor", regressor, friedman),
-        Case("RandomRBF", "ODAPartition", partition, rbf),
+        *(Case(name, "ODAClassifier", ODAClassifier, make) for name, make in streams.items()),
+        *(Case(name, "tree", tree, make) for name, make in streams.items()),
+        Case("Friedman", "ODARegressor", ODARegressor, friedman),
+        Case("RandomRBF", "ODAPartition", partial(ODAPartition, 20), rbf),
     ]
+
+
+def learn(model: Any, X: NDArray[np.float64], y: Any) -> Any:
+    """Call `partial_fit`, without targets for a clusterer; return the model."""
+    return model.partial_fit(X) if isinstance(model, ODAPartition) else model.partial_fit(X, y)
 
 
 def losses(model: Any, X: NDArray[np.float64], y: Any) -> NDArray[np.float64]:
@@ -93,7 +87,7 @@ def losses(model: Any, X: NDArray[np.float64], y: Any) -> NDArray[np.float64]:
             found.append((model.predict(rows) - targets) ** 2)
         else:
             found.append(((rows - model.codevectors_[model.predict(rows)]) ** 2).sum(axis=1))
-        model.partial_fit(rows, *(() if isinstance(model, ODAPartition) else (targets,)))
+        learn(model, rows, targets)
     return np.concatenate(found)
 
 
@@ -110,7 +104,7 @@ def show_stationary(console: Console, seeds: range) -> None:
         rows, alarms = [], 0
         for seed in seeds:
             X, y = case.make(seed, STATIONARY)
-            both = [case.model(seed, forgetting) for forgetting in ("adwin", None)]
+            both = [case.model(forgetting=kind, random_state=seed) for kind in ("adwin", None)]
             rows.append([losses(model, X, y)[STATIONARY // 2 :].mean() for model in both])
             alarms += len(both[0].drifts_)
         known, never = np.array(rows).T
@@ -131,11 +125,10 @@ def show_late(console: Console, seeds: range) -> None:
             after, rest = case.make(seed + 1001, 2 * AFTER), []
             for n in (EARLY, LATE):
                 X, y = case.make(seed, n)
-                model = case.model(seed, "adwin").partial_fit(
-                    X, *(() if case.learner == "ODAPartition" else (y,))
-                )
+                model = learn(case.model(forgetting="adwin", random_state=seed), X, y)
                 rest += [part.mean() for part in np.split(losses(model, *after), 2)]
-            rest.append(losses(case.model(seed, "adwin"), *after)[AFTER:].mean())
+            new = case.model(forgetting="adwin", random_state=seed)
+            rest.append(losses(new, *after)[AFTER:].mean())
             rows.append(rest)
         middle = np.median(np.array(rows), axis=0)
         shown.append([case.stream, case.learner, *(f"{value:.4f}" for value in middle)])

@@ -15,10 +15,10 @@ from rich.console import Console
 from benchmarks.agent_pictures import ZOO_SUFFIX, draw_curves, draw_summary
 from benchmarks.comparison import Entry, Field, algorithms_of, mean_text, pooled_rows
 from benchmarks.plans import RANDOM, Plan, find_ours
-from benchmarks.runs import Made, carry_out, read_newest, replace_file, tell_run, write_csv
-from benchmarks.tasks import SUITE, Task, find_task
+from benchmarks.runs import INTERRUPTED, Made, carry_out, print_run, read_newest, replace_file, write_csv
+from benchmarks.tasks import SUITE, Task, find_task, short_name
 from common.pictures import save
-from common.tables import show_close_table, to_markdown
+from common.tables import print_line, print_notes, show_close_table, to_markdown
 from common.workers import Where
 from sb3_zoo import find_zoo_options
 
@@ -112,17 +112,9 @@ def task_rows(fields: Sequence[Field], labels: Sequence[str]) -> tuple[list[str]
     """Header and rows of the table of all tasks."""
     rows = []
     for field in fields:
-        task = find_task(field.env_id, SUITE)
         steps = max(entry.plan.total_timesteps for entry in field.entries)
-        name = task.name if task else field.env_id
-        rows.append(
-            [
-                name,
-                f"{steps:,}",
-                f"{round(field.best, 3):g}",
-                *(cell_of(field, label) for label in labels),
-            ]
-        )
+        what = [short_name(field.env_id), f"{steps:,}", f"{round(field.best, 3):g}"]
+        rows.append([*what, *(cell_of(field, label) for label in labels)])
     return ["task", "steps", "best", *labels], rows
 
 
@@ -132,19 +124,19 @@ NOTES = (
     "with a stratified bootstrap interval; ours there: our agent on the tasks the agent was run on.",
     "Seconds: of the processor, one thread, training alone; sum over tasks of the medians over seeds.",
     "PPO, A2C, DQN-SAC: Stable-Baselines3 with its own defaults; -zoo: with RL Zoo's settings, where "
-    "there are any. DQN-SAC is DQN for numbered actions, SAC for the others. Ours has no options. All "
+    "there are any. DQN-SAC is DQN for discrete actions, SAC for the others. Ours has no options. All "
     "have the same steps. A task with one run alone adds nothing to the width of an interval.",
 )
 
 
 def seeds_text(fields: Sequence[Field]) -> str:
     """Describe how many seeds each agent has on a task."""
-    told = []
+    counts = []
     for label in algorithms_of(fields):
         runs = [len(entry.runs) for field in fields if (entry := field.find(label))]
         least, most = min(runs), max(runs)
-        told.append(f"{label} {least if least == most else f'{least} to {most}'}")
-    return f"Seeds of each on a task: {', '.join(told)}.\n"
+        counts.append(f"{label} {least if least == most else f'{least} to {most}'}")
+    return f"Seeds of each on a task: {', '.join(counts)}.\n"
 
 
 def make_page(fields: Sequence[Field]) -> str:
@@ -204,7 +196,7 @@ def write_all(fields: Sequence[Field], folder: Path) -> list[Path]:
     return sorted(folder.glob("suite*.*"))
 
 
-def tell_all(
+def report(
     fields: list[Field], trouble: list[str], interrupted: bool, args: Suite, console: Console
 ) -> None:
     """Print the tables, write all files, and print their paths."""
@@ -214,12 +206,11 @@ def tell_all(
         rows = task_rows(fields, algorithms_of(fields))
         show_close_table(console, "Return, and score", *rows, bold=(OURS,))
         show_close_table(console, "Scores over all tasks", *pooled_rows(fields, OURS), bold=(OURS,))
-        for note in NOTES:
-            console.print(note, highlight=False, markup=False, style="dim")
+        print_notes(console, NOTES)
     for line in trouble:
-        console.print(line, highlight=False, markup=False)
+        print_line(console, line)
     if interrupted:
-        console.print("Interrupted. The same command makes only the runs that are missing.")
+        console.print(INTERRUPTED)
     console.print(f"Every run is kept under {args.log_dir}", highlight=False)
     if fields:
         for path in write_all(fields, args.output or args.log_dir):
@@ -243,14 +234,14 @@ def run_suite(args: Suite, console: Console) -> int:
     plans = [plan for _, _, plan in labelled]
     if args.only_kept:
         kept = read_newest(args.log_dir)
-        made = Made([next((runs for told, runs, _ in kept if told == plan), []) for plan in plans])
+        made = Made([next((runs for own, runs, _ in kept if own == plan), []) for plan in plans])
     else:
-        told = partial(tell_run, console=console)
-        made = carry_out(plans, args.seeds, args.log_dir, console, args, on_run=told)
+        on_run = partial(print_run, console=console)
+        made = carry_out(plans, args.seeds, args.log_dir, console, args, on_run=on_run)
     by_task = {task: Field(task.env_id, float("inf"), task.best) for task in tasks}
     for (label, task, plan), runs in zip(labelled, made.runs, strict=True):
         if runs:
             by_task[task].entries.append(Entry(plan, runs, float("inf"), label))
     fields = [field for field in by_task.values() if field.entries]
-    tell_all(fields, [*skipped, *made.failures], made.interrupted, args, console)
+    report(fields, [*skipped, *made.failures], made.interrupted, args, console)
     return 1 if made.failures else 0

@@ -36,7 +36,7 @@ from benchmarks.regression import show_regression, show_regression_stream
 from common.arguments import Count, Jobs, Positive, whole
 from common.measuring import timed
 from common.tables import show_table
-from common.workers import Where, open_workers
+from common.workers import Where, call_all
 from oda_rl import MultiResolutionODA, ODAClassifier, ODARegressor
 from oda_rl._types import Array, Labels
 
@@ -232,10 +232,9 @@ def run_supervised(args: Supervised, console: Console) -> None:
         work[name] = partial(measure, task, *data, args.seeds, args.threads)
     if not work:
         sys.exit("None of the data sets can be read.")
-    with open_workers(args, len(work)) as workers:
-        found = {name: future.result() for name, future in workers.results(work)}
+    found = call_all(args, work)
     title = f"5-fold {task.title}, %, seeds {args.seeds}, {args.samples:,} samples at most"
-    rows = rows_of({name: found[name] for name in work}, args.collection)
+    rows = rows_of(found, args.collection)
     show_table(console, title, ("data", *task.models(0)), rows)
     console.print(
         "ODA, ODA tree: our estimator, and MultiResolutionODA over it, as they are. forest: 100 trees. "

@@ -14,6 +14,7 @@ import torch
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import VecNormalize, sync_envs_normalization
 
 from benchmarks.plans import RANDOM, SB3, Plan, make_model
@@ -58,6 +59,13 @@ class Evaluation:
     def close(self) -> None:
         """Close the environments."""
         self.envs.close()
+
+
+def greedy_return(model: Any, env_id: str, episodes: int, seed: int) -> float:
+    """Mean return of greedy episodes, one after the other."""
+    env = Monitor(gym.make(env_id))
+    env.reset(seed=seed)
+    return float(np.mean(evaluate_policy(model, env, episodes)[0]))
 
 
 class CurveCallback(BaseCallback):

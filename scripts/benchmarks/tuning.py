@@ -100,7 +100,7 @@ def find_done(study: Study) -> list[FrozenTrial]:
     return study.get_trials(deepcopy=False, states=DONE)
 
 
-def take_back(study: Study) -> int:
+def requeue_lost(study: Study) -> int:
     """Enqueue again the trials whose process on this machine has ended; return how many."""
     lost = 0
     for trial in study.get_trials(states=(TrialState.RUNNING,)):
@@ -117,7 +117,7 @@ def search(study: Study, task: Task, n_trials: int, workers: Workers) -> Iterato
     """Run trials, one on each worker, until the study has `n_trials`; yield each as it ends."""
     running: dict[Future, tuple[Trial, dict[str, Any], int]] = {}
 
-    def go_on(trial: Trial, options: dict[str, Any], rung: int, models: Models) -> None:
+    def submit_rung(trial: Trial, options: dict[str, Any], rung: int, models: Models) -> None:
         rung_of = partial(train_rung, task, options, rung, models)
         running[workers.submit(rung_of)] = trial, options, rung
 
@@ -125,7 +125,7 @@ def search(study: Study, task: Task, n_trials: int, workers: Workers) -> Iterato
         while len(running) < workers.n and len(find_done(study)) + len(running) < n_trials:
             trial = study.ask()
             trial.set_user_attr(OWNER, f"{socket.gethostname()}:{os.getpid()}")
-            go_on(trial, suggest(trial, task.agent), 1, [])
+            submit_rung(trial, suggest(trial, task.agent), 1, [])
         if not running:
             return
         for future in workers.wait(running):
@@ -139,7 +139,7 @@ def search(study: Study, task: Task, n_trials: int, workers: Workers) -> Iterato
             elif last:
                 yield study.tell(trial, value)
             else:
-                go_on(trial, options, rung + 1, models)
+                submit_rung(trial, options, rung + 1, models)
 
 
 def open_storage(url: str) -> BaseStorage:

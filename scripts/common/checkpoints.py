@@ -66,7 +66,7 @@ class Checkpoints(BaseCallback):
 
     def write(self) -> None:
         """Write a checkpoint, and delete all but the last two."""
-        path = checkpoint_path(self.folder, self.model.num_timesteps)
+        path = self.folder / "checkpoints" / f"steps-{self.model.num_timesteps}.npz"
         try:
             write_model(self.model, path, {"run": self._describe()})
         except OSError as error:
@@ -89,7 +89,7 @@ class Checkpoints(BaseCallback):
         ]
         return found
 
-    def go_on(self, model: OnlineAlgorithm, run: dict[str, Any]) -> None:
+    def restore(self, model: OnlineAlgorithm, run: dict[str, Any]) -> None:
         """Restore the callbacks, and the episodes recorded by a model's environments.
 
         Raises a ValueError if `run`, from a checkpoint, lacks any of their state.
@@ -115,11 +115,6 @@ def find_monitors(model: OnlineAlgorithm) -> list[Any]:
     return [find_monitor(env) for env in model.env.unwrapped.envs]  # type: ignore[union-attr]
 
 
-def checkpoint_path(folder: Path, steps: int) -> Path:
-    """Path of the checkpoint after `steps` environment steps."""
-    return folder / "checkpoints" / f"steps-{steps}.npz"
-
-
 def find_checkpoints(folder: Path) -> list[Path]:
     """The checkpoints of a run, the latest first; files with other names are ignored."""
     found = (folder / "checkpoints").glob("steps-*.npz")
@@ -132,14 +127,14 @@ def last_step(folder: Path) -> int:
 
 
 def _steps(path: Path) -> int:
-    told = path.stem.removeprefix("steps-")
-    return int(told) if told.isdecimal() else -1
+    number = path.stem.removeprefix("steps-")
+    return int(number) if number.isdecimal() else -1
 
 
 def load_last(
     folder: Path, kind: type[OnlineAlgorithm], env: Any
 ) -> tuple[OnlineAlgorithm, dict[str, Any]]:
-    """Load the last readable checkpoint: the model, and the state for `Checkpoints.go_on`.
+    """Load the last readable checkpoint: the model, and the state for `Checkpoints.restore`.
 
     Raises a FileNotFoundError if there is none.
     """
@@ -167,7 +162,7 @@ class SteadyTensorBoard(TensorBoardOutputFormat):
     """
 
     def __init__(self, folder: Path, begin: int | None, say: Callable[[str], None]) -> None:
-        threading.excepthook = _tell_others  # never reset: the thread may end after its error is known
+        threading.excepthook = _print_others  # never reset: the thread may end after its error is known
         self.writer = SummaryWriter(log_dir=str(folder), purge_step=begin)
         self._is_closed = False
         self._say = say
@@ -189,7 +184,7 @@ class SteadyTensorBoard(TensorBoardOutputFormat):
             self._say(f"TensorBoard is left out from here on: {error.strerror or error}.")
 
 
-def _tell_others(error: threading.ExceptHookArgs, hook: Any = threading.excepthook) -> None:
+def _print_others(error: threading.ExceptHookArgs, hook: Any = threading.excepthook) -> None:
     """Print the error of a thread, unless it is TensorBoard's: the next `write` raises that again."""
     if not type(error.thread).__module__.startswith("tensorboard."):
         hook(error)
@@ -201,17 +196,17 @@ def stopped_by_signals(stop: Callable[[], None]) -> Generator[list[int], None, N
 
     Yields the list to which the received signals are appended.
     """
-    came: list[int] = []
+    received: list[int] = []
 
-    def note(number: int, _: Any) -> None:
-        came.append(number)
+    def handle(number: int, _: Any) -> None:
+        received.append(number)
         stop()
-        if came.count(signal.SIGINT) > 1:
+        if received.count(signal.SIGINT) > 1:
             raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield came
+        yield received
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

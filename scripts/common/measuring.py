@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.spatial.distance import cdist
 from scipy.stats import bootstrap, trim_mean
 
 from oda_rl._types import Array
@@ -42,6 +43,11 @@ def passes_over(model: Any, passes: int, seed: int, *parts: Array) -> Iterator[f
     for _ in range(passes):
         rows = rng.permutation(len(parts[0]))
         yield timed(model.partial_fit, *(part[rows] for part in parts))[1]
+
+
+def distortion(samples: Array, codevectors: Array) -> float:
+    """Mean squared distance of samples to the nearest codevector."""
+    return float(cdist(samples, codevectors, "sqeuclidean").min(axis=1).mean())
 
 
 def interquartile_mean(values: ArrayLike, axis: int = 0) -> Any:

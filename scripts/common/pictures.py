@@ -33,6 +33,13 @@ def light_frame(*panels: Axes) -> None:
             axes.spines[side].set_visible(False)
 
 
+def small_frame(*panels: Axes) -> None:
+    """Make the frame light, and the numbers on the axes small."""
+    light_frame(*panels)
+    for axes in panels:
+        axes.tick_params(labelsize=8)
+
+
 def no_ticks(*panels: Axes) -> None:
     """Make maps: the same scale for both coordinates, and no ticks."""
     for axes in panels:
@@ -52,8 +59,7 @@ def plain_log_axis(axes: Axes, digits: str = ",.0f") -> None:
 def number_axis(axes: Axes) -> None:
     """Make the x axis logarithmic, with plain, small numbers on it, and the frame light."""
     plain_log_axis(axes)
-    light_frame(axes)
-    axes.tick_params(labelsize=8)
+    small_frame(axes)
 
 
 def make_panels(n: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:

@@ -15,6 +15,17 @@ def make_console() -> Console:
     return Console(width=None if sys.stdout.isatty() else 100)
 
 
+def print_line(console: Console, line: str) -> None:
+    """Print a line as it is: without markup and colours, and not wrapped."""
+    console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def print_notes(console: Console, notes: Iterable[str]) -> None:
+    """Print notes below a table, dimmed."""
+    for note in notes:
+        console.print(note, highlight=False, markup=False, style="dim")
+
+
 def make_table(title: str, *columns: str, left: int = 1) -> Table:
     """A table with the first `left` columns aligned to the left, and the others to the right."""
     table = Table(title=title, title_justify="left")

@@ -23,7 +23,6 @@ PASSED_ON = (
     *("judge", "eval_episodes"),
 )
 
-
 # Errors that are reported in one line: a file, teacher, environment or option is not accepted
 REFUSED = (FileNotFoundError, TypeError, ValueError, gym.error.Error)
 
@@ -79,7 +78,7 @@ class StudentOptions:
         """Path of the student, by default `name` next to the teacher; ValueError if not .npz or .zip."""
         path = storage.with_suffix(self.to or self.model.with_name(name))
         if path.suffix not in (".npz", ".zip") or path.is_dir():
-            raise ValueError(f"--to must be a file that ends with .npz, got {path}.")
+            raise ValueError(f"--to must be a file that ends with .npz or .zip, got {path}.")
         return path
 
     def finish(self, student: DistilledPolicy, path: Path) -> None:
@@ -117,13 +116,13 @@ def load_teacher(path: Path, algorithm: str | None = None) -> Any:
         return load_model(path)
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {path}.")
-    told = algorithm or next((name for name in SB3_CLASSES if name.lower() in path.stem.lower()), None)
-    if told is None:
+    name = algorithm or next((one for one in SB3_CLASSES if one.lower() in path.stem.lower()), None)
+    if name is None:
         raise ValueError(f"algorithm must be told of {path}: one of {', '.join(SB3_CLASSES)}.")
     try:
-        return find_class(told).load(path, device="cpu")
+        return find_class(name).load(path, device="cpu")
     except Exception as error:  # SB3 raises various errors for a model of another class
-        raise ValueError(f"{path} is not a model of {told}: {error}") from error
+        raise ValueError(f"{path} is not a model of {name}: {error}") from error
 
 
 def what_next(path: Path, *scripts: str) -> str:

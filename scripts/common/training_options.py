@@ -124,8 +124,8 @@ def run_folders(args: Args) -> Path:
     return args.log_dir / args.env_id.replace("/", "-")
 
 
-# Options that may change when a run is resumed
-FREE = {"total_timesteps", "log_dir", "resume", "progress_bar"}
+# Options of a command that are not those of its run
+OF_COMMAND = {"log_dir", "resume", "progress_bar"}
 
 
 def find_run(args: Args) -> tuple[Path, Args]:
@@ -143,7 +143,7 @@ def find_run(args: Args) -> tuple[Path, Args]:
     if not file.is_file():
         raise FileNotFoundError(f"{folder} is no run of this script: there is no {file}")
     stored = json.loads(file.read_text())
-    names = {one.name for one in fields(Args)} - {"agent", "log_dir", "resume", "progress_bar"}
+    names = {one.name for one in fields(Args)} - OF_COMMAND - {"agent"}
     with storage.restoring(file):
         kind = QArgs if stored["algorithm"] == "TwoTimescaleQ" else Args
         own = type(kind().agent)(**stored["agent"])
@@ -157,11 +157,11 @@ def resume(args: Args) -> tuple[Path, Args]:
     """
     folder, run = find_run(args)
     typed, kept = ({**vars(one), **asdict(one.agent)} for one in (args, run))
-    for name in sorted(kept.keys() - FREE - {"agent"}):
+    for name in sorted(kept.keys() - OF_COMMAND - {"agent", "total_timesteps"}):
         if typed.get(name, kept[name]) != kept[name]:
             raise ValueError(f"{name} is {kept[name]!r} in {folder}, and cannot become {typed[name]!r}")
-    ends = {name: typed[name] for name in ("total_timesteps", "progress_bar")}
-    return folder, replace(run, **ends, resume="")
+    steps, bar = args.total_timesteps, args.progress_bar
+    return folder, replace(run, total_timesteps=steps, progress_bar=bar, resume="")
 
 
 def _number(folder: Path) -> int:

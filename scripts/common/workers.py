@@ -3,7 +3,7 @@
 import importlib
 import os
 import time
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 import cloudpickle
 from joblib import effective_n_jobs, wrap_non_picklable_objects
 from joblib.externals.loky import ProcessPoolExecutor
+from rich.console import Console
+from rich.progress import track
 
 from common.arguments import Jobs
 from common.processes import begin_worker
@@ -47,10 +49,13 @@ class Workers:
     # Functions submitted for each that can run: with more than one, workers need not wait for the next
     ahead = 1
 
+    def __init__(self, n: int = 1) -> None:
+        self._n = n
+
     @property
     def n(self) -> int:
         """Number of functions that run at the same time."""
-        return 1
+        return self._n
 
     def submit(self, function: Callable[[], Any]) -> Future:
         """Call a function, and return a future with its result or exception."""
@@ -63,7 +68,11 @@ class Workers:
 
     def wait(self, futures: Collection[Future]) -> set[Future]:
         """Wait until a future is done; returns all that are. WorkersLostError if no worker is left."""
-        return wait(futures, return_when=FIRST_COMPLETED).done
+        done = wait(futures, return_when=FIRST_COMPLETED).done
+        for future in done:
+            if isinstance(error := future.exception(), BrokenExecutor):
+                raise WorkersLostError(str(error).strip().partition("\n")[0]) from error
+        return done
 
     def results(self, work: Mapping[Key, Callable[[], Any]]) -> Results[Key]:
         """Call all functions; yields (key, future) as each ends. Closing this cancels the rest."""
@@ -85,20 +94,8 @@ class Processes(Workers):
     """Call functions in several local processes."""
 
     def __init__(self, pool: ProcessPoolExecutor, n: int) -> None:
-        self._pool, self._n = pool, n
-
-    def wait(self, futures: Collection[Future]) -> set[Future]:
-        """Wait until a future is done; returns all that are. WorkersLostError if a process was lost."""
-        done = super().wait(futures)
-        for future in done:
-            if isinstance(error := future.exception(), BrokenExecutor):
-                raise WorkersLostError(str(error).strip().partition("\n")[0]) from error
-        return done
-
-    @property
-    def n(self) -> int:
-        """Number of functions that run at the same time."""
-        return self._n
+        super().__init__(n)
+        self._pool = pool
 
     def submit(self, function: Callable[[], Any]) -> Future:
         """Submit a function to a process."""
@@ -116,6 +113,7 @@ class Cluster(Workers):
     ahead = 3
 
     def __init__(self, client: Any) -> None:
+        super().__init__()
         self._client, self._executor = client, client.get_executor(pure=False)
 
     @property
@@ -156,6 +154,18 @@ def open_workers(where: Where, most: int | None = None) -> Iterator[Workers]:
         yield Processes(pool, n)
     finally:
         pool.shutdown(kill_workers=True)
+
+
+def call_all(
+    where: Where, work: Mapping[Key, Callable[[], Any]], console: Console | None = None
+) -> dict[Key, Any]:
+    """Call all functions, with a bar on the console, if given; returns their results in this order."""
+    with open_workers(where, len(work)) as workers:
+        ended: Iterable[tuple[Key, Future]] = workers.results(work)
+        if console is not None:
+            ended = track(ended, "runs", len(work), console=console, transient=True)
+        found = {key: future.result() for key, future in ended}
+    return {key: found[key] for key in work}
 
 
 def by_value(function: Callable[[], Any]) -> Callable[[], Any]:

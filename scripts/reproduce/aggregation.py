@@ -22,9 +22,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from common.ending import run_and_exit
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -33,41 +33,39 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from benchmarks.literal_q import READINGS, Choices, run
+from benchmarks.literal_q import BOUNDS, READINGS, Choices, run
 from benchmarks.plans import Plan, refuse
-from benchmarks.runs import carry_out, tell_run
+from benchmarks.runs import INTERRUPTED, carry_out, print_run
 from benchmarks.training import Run
+from common.arguments import Count, Positive
 from common.measuring import interquartile_mean, interval
 from common.pictures import number_axis, write_down
-from common.tables import to_markdown
-from common.workers import Where, open_workers
+from common.tables import make_console, print_line, to_markdown
+from common.workers import Where, call_all
 from oda_rl.agents.baselines import preset
 from oda_rl.agents.sb3.agents import AS_PRINTED
 
 ENV_ID = "oda_rl/CartPoleFriction-v0"
 N_T = 1000
-# Range that grid and SOM divide: the bounds of failure, and rates that are hardly exceeded. With the
-# bounds of the space, or those of the paper, they do worse. Our agent is given no range.
-RANGE = (2.4, 3.0, 0.2095, 3.5)
 OURS, LIMITED, PRINTED = "TwoTimescaleQ", "TwoTimescaleQ of few cells", "TwoTimescaleQ.papers"
 LITERAL = "Algorithm 2"
-TITLES = {
-    "UniformGridQ": "uniform grid",
-    "SOMQ": "SOM",
-    OURS: "ODA (ours), by T_min",
-    LIMITED: "ODA (ours), by K_max",
-    PRINTED: "TwoTimescaleQ.papers, by K_max",
-    LITERAL: "Algorithm 2, line by line",
+Method = Literal[
+    "UniformGridQ",
+    "SOMQ",
+    "TwoTimescaleQ",
+    "TwoTimescaleQ of few cells",
+    "TwoTimescaleQ.papers",
+    "Algorithm 2",
+]
+# Title, colour and marker of each method
+METHODS: dict[Method, tuple[str, str, str]] = {
+    "UniformGridQ": ("uniform grid", "#555555", "s"),
+    "SOMQ": ("SOM", "#0072b2", "D"),
+    OURS: ("ODA (ours), by T_min", "#d62728", "o"),
+    LIMITED: ("ODA (ours), by K_max", "#e69f00", "^"),
+    PRINTED: ("TwoTimescaleQ.papers, by K_max", "#009e73", "v"),
+    LITERAL: ("Algorithm 2, line by line", "#cc79a7", "x"),
 }
-COLOURS = {
-    "UniformGridQ": "#555555",
-    "SOMQ": "#0072b2",
-    OURS: "#d62728",
-    LIMITED: "#e69f00",
-    PRINTED: "#009e73",
-    LITERAL: "#cc79a7",
-}
-MARKERS = {"UniformGridQ": "s", "SOMQ": "D", OURS: "o", LIMITED: "^", PRINTED: "v", LITERAL: "x"}
 
 AS_IT_STANDS = Choices()
 SCALED = replace(AS_IT_STANDS, units="deviations")
@@ -92,23 +90,23 @@ class Args(Where):
     """Use seeds 0 to 9, 300,000 steps and 50 evaluation episodes instead of the options below."""
     readings: bool = False
     """Only run Algorithm 2 line by line, in many readings of what the paper leaves open."""
-    total_timesteps: int = 100_000
+    total_timesteps: Positive = 100_000
     """Environment steps of each run, the same for all methods."""
-    seeds: tuple[int, ...] = (0, 1, 2)
+    seeds: tuple[Count, ...] = (0, 1, 2)
     """Seeds to run."""
-    bins: tuple[int, ...] = (2, 3, 4, 5)
+    bins: tuple[Positive, ...] = (2, 3, 4, 5)
     """Bins of each coordinate for the uniform grid; the SOM has as many cells."""
     t_min: tuple[float, ...] = (0.1, 0.06, 0.04, 0.01, 0.003)
     """Minimum temperatures of our agent, as fractions of the first critical one."""
-    max_cells: int = 625
+    max_cells: Positive = 625
     """Largest number of cells of our agent: so many that the minimum temperature decides."""
-    few_cells: tuple[int, ...] = (2, 7, 10, 27)
+    few_cells: tuple[Positive, ...] = (2, 7, 10, 27)
     """Cell limits of a second series of our agent, whose annealing continues at the limit."""
-    printed_cells: tuple[int, ...] = (56, 118, 136, 202, 252)
+    printed_cells: tuple[Positive, ...] = (56, 118, 136, 202, 252)
     """Largest numbers of cells of `TwoTimescaleQ.papers`: the K of the paper's five runs."""
-    methods: tuple[str, ...] = field(default_factory=lambda: tuple(TITLES))
+    methods: tuple[Method, ...] = tuple(METHODS)
     """Series to compare."""
-    eval_episodes: int = 20
+    eval_episodes: Positive = 20
     """Greedy episodes of the evaluation at the end."""
     fresh: bool = False
     """Make all runs again, even those that the same code has already made."""
@@ -117,7 +115,7 @@ class Args(Where):
 class Result(NamedTuple):
     """The results of one setting of a method, over all seeds."""
 
-    method: str
+    method: Method
     setting: str
     cells: float
     numbers: float
@@ -128,7 +126,7 @@ class Result(NamedTuple):
     seeds: int
 
 
-def make_settings(args: Args, method: str) -> list[tuple[str, dict[str, Any]]]:
+def make_settings(args: Args, method: Method) -> list[tuple[str, dict[str, Any]]]:
     """The settings of a method, each a name and options."""
     if method == OURS:
         grown = {"max_cells": args.max_cells}
@@ -138,13 +136,14 @@ def make_settings(args: Args, method: str) -> list[tuple[str, dict[str, Any]]]:
     if method == PRINTED:
         cells = ({"max_cells": k, "growth_cells": k} for k in args.printed_cells)
         return [(f"K_max {own['max_cells']}", AS_PRINTED | own) for own in cells]
-    limits = {"observation_low": [-x for x in RANGE], "observation_high": list(RANGE)}
+    # Grid and SOM do worse with the bounds of the space, or those of the paper. Ours is given no range.
+    limits = {"observation_low": (-BOUNDS).tolist(), "observation_high": BOUNDS.tolist()}
     options = {**limits, **preset(method, ENV_ID)}
     name = "bins" if method == "UniformGridQ" else "n_cells"
     return [(f"{n}^4", {**options, name: [n] * 4}) for n in args.bins]
 
 
-def to_result(method: str, setting: str, runs: list[Run]) -> Result:
+def to_result(method: Method, setting: str, runs: list[Run]) -> Result:
     """Summarise the runs of one setting."""
     means = [run["mean"] for run in runs]
     return Result(
@@ -159,7 +158,7 @@ def to_result(method: str, setting: str, runs: list[Run]) -> Result:
     )
 
 
-def make_plans(args: Args, console: Console) -> dict[tuple[str, str], Plan]:
+def make_plans(args: Args, console: Console) -> dict[tuple[Method, str], Plan]:
     """Make a plan for each setting of each method that can run."""
     plans = {}
     for method in (name for name in args.methods if name != LITERAL):
@@ -169,7 +168,7 @@ def make_plans(args: Args, console: Console) -> dict[tuple[str, str], Plan]:
             plan = Plan(agent, ENV_ID, steps, steps, args.eval_episodes, options, curve_episodes=1)
             reason = refuse(plan)
             if reason:
-                console.print(f"{TITLES.get(method, method)} is left out: {reason}", highlight=False)
+                print_line(console, f"{METHODS[method][0]} is left out: {reason}")
                 break
             plans[method, setting] = plan
     return plans
@@ -177,12 +176,11 @@ def make_plans(args: Args, console: Console) -> dict[tuple[str, str], Plan]:
 
 def run_literal(args: Args, choices: dict[str, Choices]) -> list[Result]:
     """Run Algorithm 2 line by line, with each of the choices."""
-    told = (ENV_ID, args.total_timesteps, args.eval_episodes)
+    options = (ENV_ID, args.total_timesteps, args.eval_episodes)
     work = {
-        (name, s): partial(run, made, *told, s) for name, made in choices.items() for s in args.seeds
+        (name, s): partial(run, made, *options, s) for name, made in choices.items() for s in args.seeds
     }
-    with open_workers(args, len(work)) as workers:
-        found = {key: future.result() for key, future in workers.results(work)}
+    found = call_all(args, work)
     return [to_result(LITERAL, name, [found[name, s] for s in args.seeds]) for name in choices]
 
 
@@ -191,11 +189,11 @@ def run_all(args: Args, console: Console) -> list[Result]:
     plans = make_plans(args, console)
     made = carry_out(
         *(list(plans.values()), args.seeds, args.out / "runs", console, args, args.fresh),
-        partial(tell_run, console=console),
+        partial(print_run, console=console),
     )
     results = [to_result(*key, runs) for key, runs in zip(plans, made.runs, strict=True) if runs]
     if made.interrupted:
-        console.print("Interrupted. The same command makes only the runs that are missing.")
+        console.print(INTERRUPTED)
     elif LITERAL in args.methods:
         results += run_literal(args, CHOICES)
     return results
@@ -203,7 +201,7 @@ def run_all(args: Args, console: Console) -> list[Result]:
 
 def draw_panel(axes: Axes, results: list[Result], against: str) -> None:
     """Draw average timesteps against `cells` or `numbers`, with intervals."""
-    for method, title in TITLES.items():
+    for method, (title, colour, marker) in METHODS.items():
         mine = [result for result in results if result.method == method]
         if not mine:
             continue
@@ -211,9 +209,9 @@ def draw_panel(axes: Axes, results: list[Result], against: str) -> None:
         y = np.array([result.timesteps for result in mine])
         x = [getattr(result, against) for result in mine]
         axes.fill_between(
-            x, [r.low for r in mine], [r.high for r in mine], color=COLOURS[method], alpha=0.15, lw=0
+            x, [r.low for r in mine], [r.high for r in mine], color=colour, alpha=0.15, lw=0
         )
-        axes.plot(x, y, MARKERS[method] + "-", color=COLOURS[method], ms=5, lw=1.3, label=title)
+        axes.plot(x, y, f"{marker}-", color=colour, ms=5, lw=1.3, label=title)
     axes.axhline(N_T, color="#888888", lw=0.8, ls="--", zorder=1)
     number_axis(axes)
     axes.set_ylim(0, 1.06 * N_T)
@@ -236,7 +234,7 @@ def table_of(results: list[Result]) -> str:
     """All results, as Markdown."""
     rows = [
         [
-            *(TITLES.get(r.method, r.method), r.setting, f"{r.cells:.0f}", f"{r.numbers:,.0f}"),
+            *(METHODS[r.method][0], r.setting, f"{r.cells:.0f}", f"{r.numbers:,.0f}"),
             *(f"{r.timesteps:.1f}", f"{r.low:.1f} to {r.high:.1f}", f"{r.worst:.1f}", str(r.seeds)),
         ]
         for r in results
@@ -248,7 +246,6 @@ def table_of(results: list[Result]) -> str:
 def verdicts_of(results: list[Result], against: str) -> str:
     """Compare each result of another method with our largest one of no more cells, or numbers."""
     ours = [result for result in results if result.method in (OURS, LIMITED)]
-    what = "cells" if against == "cells" else "numbers"
     lines = []
     for other in (r for r in results if r.method not in (OURS, LIMITED, LITERAL)):
         # 5 % more is allowed, as the median K over seeds need not be a whole number
@@ -260,25 +257,24 @@ def verdicts_of(results: list[Result], against: str) -> str:
         )
         if finest is not None:
             word = "better" if finest.timesteps > other.timesteps else "no better"
-            name = TITLES.get(other.method, other.method)
             lines.append(
-                f"- ours with {getattr(finest, against):,.0f} {what} ({finest.setting}): "
-                f"{finest.timesteps:.1f}, {word} than {name} with {getattr(other, against):,.0f}: "
-                f"{other.timesteps:.1f}"
+                f"- ours with {getattr(finest, against):,.0f} {against} ({finest.setting}): "
+                f"{finest.timesteps:.1f}, {word} than {METHODS[other.method][0]} with "
+                f"{getattr(other, against):,.0f}: {other.timesteps:.1f}"
             )
     return "\n".join(lines) + "\n"
 
 
 def main(args: Args) -> None:
     """Run everything, and write the results."""
-    console = Console()
+    console = make_console()
     if args.full:
         args.total_timesteps, args.seeds, args.eval_episodes = 300_000, tuple(range(10)), 50
     args.out.mkdir(parents=True, exist_ok=True)
     if args.readings:
         table = table_of(run_literal(args, READINGS))
         (args.out / "readings.md").write_text(table)
-        console.print(table, highlight=False, soft_wrap=True)
+        print_line(console, table)
         return
     results = run_all(args, console)
     if not results:

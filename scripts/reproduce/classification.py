@@ -26,6 +26,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import tyro
 from matplotlib.figure import Figure
+from sklearn.base import clone
 from sklearn.datasets import make_circles, make_moons
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
@@ -36,7 +37,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import LinearSVC
 
-from benchmarks.classification_sets import from_csv
+from benchmarks.data_sets import from_csv
 from common.measuring import passes_over, timed
 from common.pictures import BLUE, GREEN, GREY, ORANGE, draw_cells, light_frame, plane, write_down
 from common.tables import to_markdown
@@ -132,7 +133,7 @@ def score_of(name: str) -> Score:
     return f1_score if name == "credit" else accuracy_score
 
 
-def makers(name: str, seed: int) -> dict[str, Any]:
+def make_all(name: str, seed: int) -> dict[str, Any]:
     """All classifiers for a data set."""
     euclidean = {"ODA, Euclidean": ours("", seed)} if name == "wbcd" else {}
     own = {
@@ -151,9 +152,9 @@ def cross_validate(
     folds = StratifiedKFold(5, shuffle=True, random_state=args.seed)
     results: dict[str, list[tuple[float, float]]] = {}
     for train, test in folds.split(samples, labels):
-        for method, model in makers(name, args.seed).items():
+        for method, model in make_all(name, args.seed).items():
             if method not in results:  # compiles the code before it is timed
-                makers(name, args.seed)[method].fit(samples[train[:200]], labels[train[:200]])
+                clone(model).fit(samples[train[:200]], labels[train[:200]])
             _, seconds = timed(model.fit, samples[train], labels[train])
             score = score_of(name)(labels[test], model.predict(samples[test]))
             results.setdefault(method, []).append((100.0 * score, seconds))
@@ -167,9 +168,9 @@ def table_of(results: dict[str, dict[str, list[tuple[float, float]]]]) -> str:
         reported = dict(zip(("ODA", *OTHERS), REPORTED[name], strict=True))
         for method, folds in found.items():
             scores, seconds = np.transpose(folds)
-            told = f"{reported[method]:.1f}" if method in reported else ""
+            published = f"{reported[method]:.1f}" if method in reported else ""
             numbers = f"{scores.mean():.1f}", f"{scores.std():.1f}", f"{np.median(seconds):.2f}"
-            rows.append([TITLES[name], method, *numbers, told])
+            rows.append([TITLES[name], method, *numbers, published])
     note = (
         "Five folds. The mixture of Gaussians and the sample of the credit-card set are not those of "
         "the paper, which says little of how the data were prepared. As printed: Algorithm 4 and the "
@@ -193,15 +194,18 @@ def draw_path(name: str, samples: Array, labels: Labels, args: Args, panels: Any
     history = model.history_
     chosen = ours(name, args.seed).fit(samples[train], labels[train])
     final = 100.0 * score(labels[test], chosen.predict(samples[test]))
+    levels = {
+        method: 100.0
+        * score(labels[test], other.fit(samples[train], labels[train]).predict(samples[test]))
+        for method, other in others(args.seed).items()
+    }
     k = [point.n_codevectors for point in history]
     seen = [point.n_samples_seen for point in history]
     for axes, x, place in ((panels[0], seen, None), (panels[1], k, chosen.n_codevectors_)):
         axes.plot(x, values, "o-", color=COLOURS["ODA"], ms=3.5, lw=1.2, label="ODA, nearest")
         if place is not None:
             axes.plot(place, final, "*", color=COLOURS["ODA"], ms=13, mec="white", label="ODA, chosen")
-        for method, other in others(args.seed).items():
-            other.fit(samples[train], labels[train])
-            level = 100.0 * score(labels[test], other.predict(samples[test]))
+        for method, level in levels.items():
             axes.axhline(level, color=COLOURS[method], lw=1.2, ls="--", label=method)
         axes.set_xscale("log")
         light_frame(axes)

@@ -18,16 +18,17 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from common.ending import run_and_exit
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
 import tyro
 from matplotlib.figure import Figure
 from sklearn.cluster import KMeans
+from sklearn.metrics import pairwise_distances_argmin
 from sklearn.preprocessing import StandardScaler
 
-from common.measuring import passes_over, timed
+from common.measuring import distortion, passes_over, timed
 from common.pictures import (
     BLUE,
     CLASS_COLOURS,
@@ -84,9 +85,9 @@ class Step(NamedTuple):
     seconds: float
 
 
-def distortion(samples: Array, codevectors: Array) -> float:
-    """Mean squared distance to the nearest codevector."""
-    return float(((samples[:, None, :] - codevectors[None]) ** 2).sum(axis=2).min(axis=1).mean())
+def path_of(model: Any) -> list[Step]:
+    """One step per temperature of a fitted model."""
+    return [Step(p.n_codevectors, p.distortion, p.n_samples_seen, p.seconds) for p in model.history_]
 
 
 def run_stream(samples: Array, args: Args) -> list[Step]:
@@ -105,23 +106,11 @@ def run_stream(samples: Array, args: Args) -> list[Step]:
     # During the annealing, `partial_fit` presents samples repeatedly. `history_` counts repetitions, but
     # `n_samples_seen_` counts each sample once: add them.
     again = path[-1].n_samples_seen * REHEARSALS // (1 + REHEARSALS)
-    return [
-        Step(p.n_codevectors, distortion(samples, p.codevectors), p.n_samples_seen, p.seconds)
-        for p in path
-    ] + [step._replace(samples=step.samples + again) for step in last]
-
-
-def run_fit(samples: Array, args: Args) -> tuple[list[Step], float]:
-    """Run `fit`: one step per temperature, with its finished codebook, and the last temperature."""
-    model = ODAPartition(args.max_codevectors, random_state=args.seed).fit(samples)
-    steps = [Step(p.n_codevectors, p.distortion, p.n_samples_seen, p.seconds) for p in model.history_]
-    return steps, model.temperature_
-
-
-def run_da(samples: Array, args: Args, t_min: float) -> list[Step]:
-    """Run batch deterministic annealing: one step per temperature."""
-    model = DeterministicAnnealing(args.max_codevectors, t_min=t_min).fit(samples)
-    return [Step(p.n_codevectors, p.distortion, p.n_samples_seen, p.seconds) for p in model.history_]
+    on_data = [
+        step._replace(distortion=distortion(samples, point.codevectors))
+        for step, point in zip(path_of(model), path, strict=True)
+    ]
+    return on_data + [step._replace(samples=step.samples + again) for step in last]
 
 
 def run_one_by_one(name: str, samples: Array, counts: list[int], seed: int) -> list[Step]:
@@ -141,13 +130,15 @@ def run_one_by_one(name: str, samples: Array, counts: list[int], seed: int) -> l
 
 def run_all(samples: Array, args: Args) -> dict[str, list[Step]]:
     """Run every method on one data set; returns their steps."""
-    finished, temperature = run_fit(samples, args)
+    fitted = ODAPartition(args.max_codevectors, random_state=args.seed).fit(samples)
+    finished = path_of(fitted)  # one step per temperature, with its finished codebook
+    annealing = DeterministicAnnealing(args.max_codevectors, t_min=fitted.temperature_ / 10.0)
     counts = sorted({step.k for step in finished})
     return {
         "ODA": run_stream(samples, args),
         "ODA, finished": finished,
         "sVQ": run_one_by_one("sVQ", samples, counts, args.seed),
-        "DA": run_da(samples, args, temperature / 10.0),
+        "DA": path_of(annealing.fit(samples)),
         "k-means": run_one_by_one("k-means", samples, counts, args.seed),
     }
 
@@ -161,12 +152,12 @@ def draw_distortions(results: dict[str, dict[str, list[Step]]], against: str) ->
                 continue  # its iterations over all the data are not samples of a stream
             x = [step.samples if against == "samples" else step.k for step in steps]
             y = [step.distortion for step in steps]
-            look = {"color": COLOURS[method], "ms": 3.5, "lw": 1.2, "alpha": 0.9}
-            axes.plot(x, y, MARKERS[method] + "-", label=method, **look)
+            style = {"color": COLOURS[method], "ms": 3.5, "lw": 1.2, "alpha": 0.9}
+            axes.plot(x, y, MARKERS[method] + "-", label=method, **style)
             if against == "samples":
                 k, end = f"K = {steps[-1].k}", (x[-1], y[-1])
-                look = {"fontsize": 7, "color": COLOURS[method]}
-                axes.annotate(k, end, (4, 5), textcoords="offset points", **look)
+                style = {"fontsize": 7, "color": COLOURS[method]}
+                axes.annotate(k, end, (4, 5), textcoords="offset points", **style)
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_title(TITLES.get(name, name), fontsize=10)
@@ -187,7 +178,7 @@ def draw_evolution(args: Args) -> Figure:
     x, y, grid = plane(samples, 0.1, 300)
     for axes, i in zip(panels, chosen, strict=True):
         point = history[i]
-        cells = ((grid[:, None] - point.codevectors[None]) ** 2).sum(axis=2).argmin(axis=1)
+        cells = pairwise_distances_argmin(grid, point.codevectors)
         if point.n_codevectors > 1:
             borders = np.arange(point.n_codevectors) + 0.5
             axes.contour(x, y, cells.reshape(x.shape), borders, colors="#888888", linewidths=0.5)

@@ -39,7 +39,7 @@ from common.pictures import (
     plane,
     write_down,
 )
-from common.tables import show_table
+from common.tables import make_console, show_table
 from oda_rl import KernelSGDClassifier
 from oda_rl._types import Array
 from oda_rl.datasets import make_multidist
@@ -182,7 +182,7 @@ def show(results: dict[str, Runs], console: Console) -> None:
 
 def main(args: Args) -> None:
     """Run everything, draw it, and print the results."""
-    console = Console()
+    console = make_console()
     args.out.mkdir(parents=True, exist_ok=True)
     results = {method: run(method, args) for method in METHODS}
     write_down(args.out, {"data": draw_data(args), "paths": draw_paths(results)})

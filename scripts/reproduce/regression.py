@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from common.ending import run_and_exit
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -87,10 +87,8 @@ def run_models(
     steps, fitted = [], []
     for k in args.counts:
         model, seconds = timed(make_model(k).fit, *data)
-        size, seen = (
-            getattr(model, "n_codevectors_", k),
-            getattr(model, "n_samples_seen_", args.n_samples),
-        )
+        size = getattr(model, "n_codevectors_", k)
+        seen = getattr(model, "n_samples_seen_", args.n_samples)
         steps.append(Step(size, mean_squared_error(model, test), seen, seconds))
         fitted.append(model)
     return steps, fitted
@@ -132,13 +130,18 @@ def run_stream(
     return steps
 
 
+def chosen(models: Sequence[Any]) -> Sequence[Any]:
+    """Those of the models, or of their K, that are drawn: every second one."""
+    return models[1::2] or models[:1]
+
+
 def draw_curve(fitted: dict[str, list[Any]], args: Args) -> Figure:
     """Draw the function of one input and its approximations: one column per K, one row per model."""
-    shown = list(range(1, len(args.counts), 2)) or [0]
+    n = len(chosen(args.counts))
     figure, panels = plt.subplots(
         len(fitted),
-        len(shown),
-        figsize=(3.6 * len(shown), 2.6 * len(fitted)),
+        n,
+        figsize=(3.6 * n, 2.6 * len(fitted)),
         sharex=True,
         sharey=True,
         squeeze=False,
@@ -147,14 +150,13 @@ def draw_curve(fitted: dict[str, list[Any]], args: Args) -> Figure:
     grid = np.linspace(0.0, 9.5, 1000)[:, None]
     truth = datasets.curve(grid)
     for row, (name, models) in zip(panels, fitted.items(), strict=True):
-        for axes, i in zip(row, shown, strict=True):
-            model = models[i]
+        for axes, model in zip(row, chosen(models), strict=True):
             axes.plot(grid, truth, color="#bbbbbb", lw=3, label="function")
             axes.plot(grid, model.predict(grid), color=COLOURS[name], lw=1.2, label="approximation")
             codevectors = model.codevectors_
             points = np.column_stack([codevectors, model.predict(codevectors)])
-            look = {"color": COLOURS[name], "ms": 4, "mew": 0.5}
-            draw_codevectors(axes, points, label="codevectors", **look)
+            style = {"color": COLOURS[name], "ms": 4, "mew": 0.5}
+            draw_codevectors(axes, points, label="codevectors", **style)
             axes.set_title(f"{name}, K = {model.n_codevectors_}", fontsize=10)
             light_frame(axes)
         row[0].set_ylabel("output")
@@ -166,10 +168,10 @@ def draw_curve(fitted: dict[str, list[Any]], args: Args) -> Figure:
 
 def draw_surface(fitted: dict[str, list[Any]], args: Args) -> Figure:
     """Draw the function of two inputs, and its approximations with their cells: one row per model."""
-    shown = list(range(1, len(args.counts), 2)) or [0]
+    columns = len(chosen(args.counts)) + 1
     figure, panels = plt.subplots(
-        *(len(fitted), len(shown) + 1),
-        figsize=(3.1 * (len(shown) + 1), 3.0 * len(fitted)),
+        *(len(fitted), columns),
+        figsize=(3.1 * columns, 3.0 * len(fitted)),
         squeeze=False,
         layout="constrained",
     )
@@ -177,8 +179,7 @@ def draw_surface(fitted: dict[str, list[Any]], args: Args) -> Figure:
     grid = np.column_stack([x.ravel(), y.ravel()])
     options = {"levels": np.linspace(-1.2, 1.2, 25), "cmap": "RdBu_r", "extend": "both"}
     for row, (name, models) in zip(panels, fitted.items(), strict=True):
-        for axes, i in zip(row, shown, strict=False):
-            model = models[i]
+        for axes, model in zip(row, chosen(models), strict=False):
             axes.contourf(x, y, model.predict(grid).reshape(x.shape), **options)
             cells = cells_of(model, grid).reshape(x.shape)
             for cell in range(model.n_codevectors_):

@@ -29,9 +29,9 @@ from rich.table import Table
 from sklearn.base import clone, is_classifier
 
 from benchmarks.trees import template
-from common.measuring import repeated_seconds, timed
+from common.measuring import timed
 from common.pictures import save
-from common.tables import make_table
+from common.tables import make_console, make_table
 from oda_rl import MultiResolutionODA, ODAPartition
 from oda_rl._types import Array, Labels
 from oda_rl.datasets import make_gaussian_classes, make_gaussians
@@ -129,6 +129,18 @@ def problem(case: Case, args: Args) -> tuple[Array, Labels]:
     return make_gaussians(args.n_samples, seed=args.seed)
 
 
+def split(samples: Array, labels: Labels) -> tuple[tuple[Array, Labels], tuple[Array, Labels]]:
+    """Training and test samples with their classes."""
+    n = round((1.0 - TEST_SHARE) * len(samples))
+    return (samples[:n], labels[:n]), (samples[n:], labels[n:])
+
+
+def fit_fastest(model: Any, train: tuple[Array, Labels], repeats: int) -> tuple[Any, float]:
+    """Fit a model several times; return the fastest fit, and its seconds."""
+    fits = [timed(clone(model).fit, *train) for _ in range(repeats)]
+    return min(fits, key=lambda fit: fit[1])
+
+
 def error(model: Any, samples: Array, labels: Labels) -> float:
     """Percentage of misclassified samples, or the mean distortion."""
     score = model.score(samples, labels)
@@ -163,14 +175,8 @@ def tree_stages(model: MultiResolutionODA) -> list[Stage]:
 
 def run(case: Case, args: Args) -> Outcome:
     """Fit a model several times, and keep the fastest fit; also fit the first layers of a tree."""
-    samples, labels = problem(case, args)
-    n = round((1.0 - TEST_SHARE) * len(samples))
-    train, test = (samples[:n], labels[:n]), (samples[n:], labels[n:])
-    best, least = case.model, np.inf
-    for _ in range(args.repeats):
-        model, seconds = timed(clone(case.model).fit, *train)
-        if seconds < least:
-            best, least = model, seconds
+    train, test = split(*problem(case, args))
+    best, least = fit_fastest(case.model, train, args.repeats)
     prefixes = []
     if isinstance(best, MultiResolutionODA):
         for depth in range(1, len(best.layers) + 1):
@@ -222,19 +228,17 @@ class Race(NamedTuple):
 def race(seed: int, args: Args) -> Race:
     """Compare flat and tree on one problem, at the accuracy `WANTED` or the best that both reach."""
     samples, labels = make_gaussian_classes(seed=seed, **COMPARED)  # type: ignore[arg-type]
-    n = round((1.0 - TEST_SHARE) * len(samples))
-    test, told = samples[n:], labels[n:]
-    flats = [
-        template(seed, max_codevectors=args.max_class_codevectors).fit(samples[:n], labels[:n])
-        for _ in range(args.repeats)
-    ]
-    flat = min(flats, key=lambda model: model.history_[-1].seconds)
-    reached = [100.0 * float(np.mean(found == told)) for found in flat.staged_predict(test)]
+    train, test = split(samples, labels)
+    flat, _ = fit_fastest(
+        template(seed, max_codevectors=args.max_class_codevectors), train, args.repeats
+    )
+    reached = [100.0 * float(np.mean(found == test[1])) for found in flat.staged_predict(test[0])]
     by_layers = []
     for depth in (1, 2, 3):
-        model = tree(template(seed, max_codevectors=1), (8, 4, 4)[:depth], seed)
-        seconds = repeated_seconds(model.fit, samples[:n], labels[:n], repeats=args.repeats)
-        by_layers.append((min(seconds), 100.0 * model.score(test, told), model.n_codevectors_))
+        model, seconds = fit_fastest(
+            tree(template(seed, max_codevectors=1), (8, 4, 4)[:depth], seed), train, args.repeats
+        )
+        by_layers.append((seconds, 100.0 * model.score(*test), model.n_codevectors_))
     level = min(WANTED, max(reached), max(accuracy for _, accuracy, _ in by_layers))
     first = next(p for p, r in zip(flat.history_, reached, strict=True) if r >= level - 1e-9)
     tree_first = next(row for row in by_layers if row[1] >= level - 1e-9)
@@ -266,7 +270,7 @@ def race_table(races: list[Race]) -> Table:
 
 def main(args: Args) -> None:
     """Run everything, and write the results."""
-    console = Console(width=100)
+    console = make_console()
     args.out.mkdir(parents=True, exist_ok=True)
     outcomes = [run(case, args) for case in track(cases(args), "Figures", transient=True)]
     for one in outcomes:

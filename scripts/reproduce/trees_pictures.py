@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba_array
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
 from sklearn.base import is_classifier
+from sklearn.metrics import pairwise_distances_argmin
 
 from common.pictures import (
     BLUE,
@@ -43,7 +43,7 @@ def draw_figure(outcome: Any, samples: Array, labels: Labels) -> Figure:
         for depth, axes in enumerate(panels[: len(outcome.prefixes)], start=1):
             _draw_tree(axes, outcome, depth, samples, labels, grid)
         for axes in panels[len(outcome.prefixes) :]:
-            _draw_told(axes, outcome.model, samples, labels, grid)
+            _draw_predictions(axes, outcome.model, samples, labels, grid)
     else:
         history = outcome.model.history_
         counts = np.array([point.n_codevectors for point in history])
@@ -85,20 +85,15 @@ def _draw_tree(
     _finish(axes, f"{title}, {1e3 * seconds:.1f} ms")
 
 
-def _draw_told(axes: Axes, model: Any, samples: Array, labels: Labels, grid: Plane) -> None:
+def _draw_predictions(axes: Axes, model: Any, samples: Array, labels: Labels, grid: Plane) -> None:
     """Draw predictions: classes, or leaves in colours that distinguish neighbours."""
     classes = is_classifier(model)
     found = model.predict(grid[2]).reshape(grid[0].shape)
-    colours = CLASS_COLOURS[found] if classes else np.array(plt.get_cmap("tab20").colors)[found % 20]
-    axes.pcolormesh(*grid[:2], _rgb(colours), alpha=0.35, shading="nearest", rasterized=True)
+    palette = to_rgba_array(CLASS_COLOURS if classes else plt.get_cmap("tab20").colors)
+    colours = palette[found % len(palette), :3]
+    axes.pcolormesh(*grid[:2], colours, alpha=0.35, shading="nearest", rasterized=True)
     _draw_samples(axes, samples, labels if classes else None)
     _finish(axes, "predicted classes" if classes else "leaves")
-
-
-def _rgb(colours: NDArray[Any]) -> Array:
-    """Colours of an image, given as names or numbers, as RGB numbers."""
-    names, places = np.unique(colours.reshape(-1, *colours.shape[2:]), axis=0, return_inverse=True)
-    return to_rgba_array(names)[places.ravel()].reshape(*colours.shape[:2], 4)[..., :3]
 
 
 def _draw_flat(
@@ -107,8 +102,7 @@ def _draw_flat(
     """Draw the cells at one temperature."""
     point, classes = outcome.model.history_[place], is_classifier(outcome.model)
     _draw_samples(axes, samples, labels if classes else None)
-    away = ((grid[2][:, None] - point.codevectors[None]) ** 2).sum(axis=2)
-    _borders(axes, grid, away.argmin(axis=1), *LINES[1])
+    _borders(axes, grid, pairwise_distances_argmin(grid[2], point.codevectors), *LINES[1])
     own = point.labels if classes else np.zeros(point.n_codevectors, dtype=np.int64)
     _draw_codevectors(axes, point.codevectors, own, classes)
     title = f"T = {point.temperature:.2g}, K = {point.n_codevectors}\n{point.n_samples_seen:,} samples"

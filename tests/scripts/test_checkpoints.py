@@ -116,7 +116,7 @@ def test_a_board_that_may_not_grow_is_left_out_with_one_line(module, tmp_path, m
     threads, told = [], []
     monkeypatch.setattr(threading, "excepthook", lambda error: threads.append(error.thread))
     checkpoints = module("common.checkpoints")
-    monkeypatch.setattr(checkpoints._tell_others, "__defaults__", (threading.excepthook,))
+    monkeypatch.setattr(checkpoints._print_others, "__defaults__", (threading.excepthook,))
     board = checkpoints.SteadyTensorBoard(tmp_path, None, told.append)
     board.writer.flush()
     monkeypatch.setattr(sys, "dont_write_bytecode", True)  # of imports, halves would be left

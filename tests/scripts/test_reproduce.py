@@ -52,6 +52,15 @@ def test_clustering(tmp_path, run):
         assert f"| Gaussians | {method} | 6 |" in table
 
 
+@pytest.mark.parametrize(
+    "options", [("--seeds", "-1"), ("--bins", "0"), ("--total-timesteps", "0"), ("--methods", "PPO")]
+)
+def test_aggregation_refuses_options_that_make_no_sense(run, options):
+    code, output = run("reproduce/aggregation", *options)
+    assert code == 2
+    assert options[0] in output
+
+
 def test_kernels(tmp_path, run):
     _, output = run("reproduce/kernels", "--seeds", 2, "--n-samples", 600, "--out", tmp_path)
     assert "BARRETTE from 1" in output

@@ -91,7 +91,7 @@ def test_trials_are_the_same_again(module):
 def test_edits_are_noticed(module):
     files, models = module("attacks.files"), module("attacks.models")
     kind, content = models.model_bytes(QUICK[0])
-    answers, _ = files.honest(QUICK[0])
+    answers, _ = files.reference(QUICK[0])
     assert files._judge(kind, content, answers)[0] == "equal"
     assert files._judge(kind, content[:-30], answers)[0] == "refused"
     opened = module("attacks.edits").Opened(content)
@@ -155,7 +155,7 @@ def test_what_a_history_tells_takes_no_memory(module):
     kind, content = module("attacks.models").model_bytes(name)
     opened = module("attacks.edits").Opened(content)
     opened.at("session/runs/0/1/annealer/history/0")[1] = 10**12  # codevectors
-    found = files._judge(kind, opened.written(), files.honest(name)[0])
+    found = files._judge(kind, opened.written(), files.reference(name)[0])
     assert found.verdict == "equal", found
 
 
@@ -168,46 +168,47 @@ def outcomes(attack, numbers):
 
 
 def test_numbers_end_finite_or_in_a_named_error(module):
-    numbers = module("attacks.numbers")
-    found = list(outcomes(numbers.attack, range(170, 230, 13)))
+    estimators = module("attacks.estimators")
+    found = list(outcomes(estimators.attack_with_numbers, range(170, 230, 13)))
     assert set(found) <= {"refused", "equal", "valid"}, found
 
 
 def test_models_go_on_from_states_of_elsewhere(module):
-    states = module("attacks.states")
-    names = list(states.CASES)
+    learners = module("attacks.learners")
+    names = list(learners.CASES)
     some = [names.index(name) for name in ("TwoTimescaleQ", "UniformGridQ", "KernelQ")]
-    assert set(outcomes(states.attack_learners, some)) == {"equal"}
-    assert set(outcomes(states.attack_trainings, some)) == {"equal"}
-    estimators = module("attacks.estimator_states")
-    assert set(outcomes(estimators.attack_estimators, range(3))) <= {"equal", "refused"}
+    assert set(outcomes(learners.attack_learners, some)) == {"equal"}
+    assert set(outcomes(learners.attack_trainings, some)) == {"equal"}
+    estimators = module("attacks.estimators")
+    assert set(outcomes(estimators.attack_states, range(3))) <= {"equal", "refused"}
 
 
 def test_half_learned_and_half_copied_models_are_noticed(module, monkeypatch):
-    states = module("attacks.states")
-    learner = states.agents.UniformGridQ(env=states.CART, seed=0).learner
+    learners = module("attacks.learners")
+    learner = learners.agents.UniformGridQ(env=learners.CART, seed=0).learner
     monkeypatch.setattr(type(learner), "set_state", lambda self, state: None)
-    grid = list(states.CASES).index("UniformGridQ")
-    assert list(outcomes(states.attack_learners, [grid])) == ["wrong"]
-    estimators = module("attacks.estimator_states")
+    grid = list(learners.CASES).index("UniformGridQ")
+    assert list(outcomes(learners.attack_learners, [grid])) == ["wrong"]
+    estimators = module("attacks.estimators")
     for copy in estimators.COPIES:
         monkeypatch.setitem(estimators.COPIES, copy, clone)
-    assert list(outcomes(estimators.attack_estimators, [0])) == ["wrong"]
+    assert list(outcomes(estimators.attack_states, [0])) == ["wrong"]
 
 
 def test_lies_of_environments_are_told_with_their_step(module):
     environments = module("attacks.environments")
     agents = 2 * len(environments.AGENTS)
-    lies = [environments.LIES.index(lie) for lie in [("observation", "longer"), ("reward", "NaN")]]
-    found = list(outcomes(environments.attack, [lie * agents + 8 for lie in lies]))
+    faults = [environments.FAULTS.index(one) for one in [("observation", "longer"), ("reward", "NaN")]]
+    found = list(outcomes(environments.attack, [fault * agents + 8 for fault in faults]))
     assert found == ["refused", "refused"]
 
 
 def test_threads_get_the_right_actions(module, monkeypatch):
-    threads = module("attacks.threads")
-    monkeypatch.setattr(threads, "ACTIONS", 4000)
-    monkeypatch.setattr(threads, "LEARN_STEPS", 300)
-    assert list(outcomes(threads.attack, [threads.NAMES.index("UniformGridQ")])) == ["equal"]
+    learners = module("attacks.learners")
+    monkeypatch.setattr(learners, "ACTIONS", 4000)
+    monkeypatch.setattr(learners, "LEARN_STEPS", 300)
+    grid = learners.THREADED.index("UniformGridQ")
+    assert list(outcomes(learners.attack_with_threads, [grid])) == ["equal"]
 
 
 def test_commands_end_with_a_line_on_any_disk_and_from_any_file(module):
@@ -240,15 +241,22 @@ def test_a_command_that_breaks_is_noticed(module):
     assert commands.judge(broken.wait()) == trials.Found("crash", "signal 9")
 
 
+def test_a_command_that_hangs_is_killed_and_joined(module, tmp_path):
+    (tmp_path / "hang.py").write_text("import time; time.sleep(600)")
+    command = module("attacks.commands").Command([str(tmp_path / "hang")])
+    assert command.wait(0.1).code is None
+    assert command._process.exitcode == -signal.SIGKILL
+
+
 def test_what_a_killed_command_leaves_is_looked_at(module, tmp_path):
     kills = module("attacks.kills")
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "steps-2000.npz").write_bytes(module("attacks.models").model_bytes(QUICK[0])[1])
     reached = 2000 + kills.SAVE_FREQ
-    assert kills.look(tmp_path, reached) == ""
-    assert kills.look(tmp_path, reached + 1) == f"step {reached + 1} was reached, 2000 is kept"
+    assert kills.check_files(tmp_path, reached) == ""
+    assert kills.check_files(tmp_path, reached + 1) == f"step {reached + 1} was reached, 2000 is kept"
     (tmp_path / "config.json").write_text("{")
-    assert "config.json cannot be read" in kills.look(tmp_path, 0)
+    assert "config.json cannot be read" in kills.check_files(tmp_path, 0)
 
 
 def test_a_soak_counts_and_looks_at_what_was_learned(module, monkeypatch):
@@ -264,7 +272,7 @@ def test_a_soak_counts_and_looks_at_what_was_learned(module, monkeypatch):
     assert trouble == ""
     model = soak.SOAKED["ODAPartition"][0]()
     soak.stream(model, 2000)
-    assert soak.look(model, 2000) == ""
-    assert soak.look(model, 3000) == "2000 are counted"
+    assert soak.check(model, 2000) == ""
+    assert soak.check(model, 3000) == "2000 are counted"
     model.codevectors_[0] = np.nan
-    assert soak.look(model, 2000) == "not finite"
+    assert soak.check(model, 2000) == "not finite"

@@ -84,7 +84,7 @@ def test_a_trial_of_a_process_that_is_no_more_is_made_again(tuning):
         trial = study.ask()
         trial.suggest_float("gamma", 0.9, 0.99)
         trial.set_user_attr(tuning.OWNER, f"{socket.gethostname()}:{pid}")
-    assert tuning.take_back(study) == 1
+    assert tuning.requeue_lost(study) == 1
     states = [trial.state.name for trial in study.trials]
     assert states == ["FAIL", "RUNNING", "WAITING"]
     again = study.ask()

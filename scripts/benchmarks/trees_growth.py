@@ -1,26 +1,130 @@
-"""Trees at several resolutions against flat classifiers on pixels with as many codevectors."""
+"""Growth of trees: errors when cells split, and several resolutions against flat classifiers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.datasets import load_digits
 from sklearn.model_selection import StratifiedShuffleSplit
 
 from common.measuring import timed
-from common.tables import make_table
-from oda_rl import MultiResolutionODA, ODAClassifier
+from common.tables import make_table, show_table, yes
+from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
 from oda_rl._types import Array, Labels
-from oda_rl.datasets import make_translated_digits
+from oda_rl.datasets import make_gaussian_classes, make_surface, make_translated_digits
 from oda_rl.resolutions import scattering_pyramid, wavelet_pyramid
 
-if TYPE_CHECKING:
-    from benchmarks.trees import Splits
+MOST_RISE = 2.0
+N_LAYERS, N_BATCH, CHUNK = 3, 480, 20
+# Errors of a stream are those on its first samples; cells have few children, so that they split often.
+N_LOOKED_AT, MAX_CHILDREN = 1000, 4
+TEMPLATES: dict[str, Callable[[], Any]] = {
+    "classification": ODAClassifier,
+    "clustering": ODAPartition,
+    "regression, linear": ODARegressor,
+    "regression, constant": lambda: ODARegressor(local_model="constant"),
+}
 
+
+class Splits:
+    """The largest rises of the error when cells split: in their cell, and on all training data.
+
+    For streams, the first `N_LOOKED_AT` samples replace all data. Errors are in per cent: of the samples
+    for a classifier, of the variance for the others.
+    """
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+        self.of_cells: dict[str, float] = {}
+        self.of_all: dict[str, float] = {}
+
+    def note(self, what: str, model: MultiResolutionODA) -> None:
+        """Add the splits of a fitted tree: the error of each cell before its split and after it."""
+        root = model.tree_.layers[0]
+        whole = float(root.mass[0] if is_classifier(model) else root.loss[0])
+        rises = [100.0 * (point.loss - point.loss_before) / whole for point in model.history_]
+        self.counts[what] = self.counts.get(what, 0) + len(rises)
+        self.of_cells[what] = max([self.of_cells.get(what, -np.inf), *rises])
+
+    def compare(self, what: str, before: float, after: float) -> None:
+        """Add the errors on all training data before and after some splits."""
+        self.of_all[what] = max(self.of_all.get(what, -np.inf), after - before)
+
+
+def error(model: MultiResolutionODA, samples: Array, targets: NDArray[Any]) -> float:
+    """Error on samples, in per cent."""
+    score = model.score(samples, targets)
+    if is_classifier(model) or is_regressor(model):
+        return 100.0 * (1.0 - score)
+    return -100.0 * score / float(samples.var(axis=0).sum())
+
+
+def problem_of(kind: str, n: int, seed: int) -> tuple[Array, NDArray[Any]]:
+    """Samples and targets."""
+    return (
+        make_surface(n, seed) if kind.startswith("regression") else make_gaussian_classes(n, seed=seed)
+    )
+
+
+def grow_at_once(what: str, model: MultiResolutionODA, data: tuple[Array, Any], splits: Splits) -> None:
+    """Fit with one layer, two, and so on, which gives the same tree layer by layer."""
+    errors = []
+    for layers in range(1, N_LAYERS + 1):
+        model = clone(model).set_params(layers=layers).fit(*data)
+        errors.append(error(model, *data))
+        if layers > 1:
+            splits.compare(what, *errors[-2:])
+    splits.note(what, model)
+
+
+def grow_by_stream(
+    what: str, model: MultiResolutionODA, data: tuple[Array, Any], splits: Splits
+) -> None:
+    """Learn chunk by chunk; if cells were split, compare the errors on the first samples."""
+    samples, targets = data
+    first = samples[:N_LOOKED_AT], targets[:N_LOOKED_AT]
+    model, n_splits, seen = clone(model), 0, np.inf
+    for begin in range(0, len(samples), CHUNK):
+        rows = slice(begin, begin + CHUNK)
+        model.partial_fit(samples[rows], targets[rows])
+        now = error(model, *first)
+        if len(model.history_) > n_splits:
+            splits.compare(what, seen, now)
+        n_splits, seen = len(model.history_), now
+    splits.note(what, model)
+
+
+def show_splits(seeds: Sequence[int], n_stream: int, console: Console, splits: Splits) -> None:
+    """Grow trees of all kinds, at once and by a stream; print the rises, also of earlier trees."""
+    for seed in track(seeds, "Trees of all kinds", console=console, transient=True):
+        for kind, template in TEMPLATES.items():
+            model = MultiResolutionODA(template(), layers=N_LAYERS, random_state=seed)
+            grow_at_once(f"{kind}, batch", model, problem_of(kind, N_BATCH, seed), splits)
+            model.set_params(max_children=MAX_CHILDREN)
+            grow_by_stream(f"{kind}, stream", model, problem_of(kind, n_stream, seed), splits)
+    rows = []
+    for what, count in splits.counts.items():
+        whole = f"{splits.of_all[what]:+.2f}" if what in splits.of_all else ""
+        rows.append([what, f"{count:,}", f"{splits.of_cells[what]:+.2f}", whole])
+    title = "Largest rise of the training error when cells split, percentage points"
+    show_table(console, title, ("", "cells split", "in their cell", "on all data"), rows, left=0)
+    worst = max(*splits.of_cells.values(), *splits.of_all.values())
+    reached = yes(worst <= MOST_RISE)
+    console.print(
+        "Errors: part of the samples of a classifier, part of the variance for the others. In their "
+        "cell: the samples at hand, by history_; on all data (of a stream: on its first "
+        f"{N_LOOKED_AT:,} samples): before and after a layer, or the chunk of a stream, in which cells "
+        f"split. Largest: {worst:+.2f} (at most {MOST_RISE:g}: {reached})"
+    )
+
+
+# -- several resolutions -----------------------------------------------------------------------------
 
 TEST_SIZE = 0.2
 SHAPES = {"digits": (8, 8), "translated": (12, 12)}
@@ -83,7 +187,7 @@ def load(name: str) -> tuple[Array, Labels]:
     return make_translated_digits(SHAPES[name])
 
 
-def measure(case: Case, samples: Array, labels: Labels, seed: int, splits: "Splits") -> Row:
+def measure(case: Case, samples: Array, labels: Labels, seed: int, splits: Splits) -> Row:
     """Fit a tree, and flat classifiers on pixels with as many codevectors as it has leaves."""
     division = StratifiedShuffleSplit(1, test_size=TEST_SIZE, random_state=seed)
     train, test = next(division.split(samples, labels))
@@ -116,7 +220,7 @@ def show_resolutions(
     begins: tuple[str, ...],
     seeds: Sequence[int],
     console: Console,
-    splits: "Splits",
+    splits: Splits,
 ) -> None:
     """Print accuracies of trees by resolutions, against flat classifiers on pixels at equal K."""
     table = make_table(
@@ -137,7 +241,7 @@ def show_resolutions(
             if several and best[case.name] > flat:
                 beaten.append(case.name)
         table.add_section()
-        lines.append(told(name, best, beaten))
+        lines.append(describe(name, best, beaten))
     console.print(table)
     console.print(
         "Flat: the best of three settings, told by the test samples. Scattering: windows of 2^J points, "
@@ -147,7 +251,7 @@ def show_resolutions(
         console.print(line)
 
 
-def told(name: str, best: dict[str, float], beaten: list[str]) -> str:
+def describe(name: str, best: dict[str, float], beaten: list[str]) -> str:
     """Describe what is reached on one data set."""
     several = f"yes ({'; '.join(beaten)})" if beaten else "no"
     top = max(best, key=lambda case: best[case])

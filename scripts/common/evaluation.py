@@ -1,6 +1,17 @@
-"""Whether environments can be rendered, and how."""
+"""Environments in which policies are evaluated or shown, and the command that does so."""
 
 import gymnasium as gym
+from stable_baselines3.common.vec_env import VecEnv
+
+from oda_rl.agents.sb3.evaluation import make_evaluation_envs
+
+# Largest number of environments at once
+MOST_ENVS = 100
+
+
+def make_environments(env_id: str, episodes: int, seed: int) -> VecEnv:
+    """Environments for some greedy episodes: one for each episode, `MOST_ENVS` at most."""
+    return make_evaluation_envs(env_id, min(episodes, MOST_ENVS), seed)
 
 
 def render_modes(env_id: str) -> list[str]:
