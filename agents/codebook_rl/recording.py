@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from oda_rl._statistics import standardised
 from oda_rl._types import Array
 from oda_rl._validation import LARGEST
-from oda_rl._statistics import standardised
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.codebook_rl.arrays import Sizes
 from oda_rl.agents.learner import Learner

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecFrameStack, unwrap_vec_wrapper
 
-from oda_rl.agents.observations import ObservationCodec
 from oda_rl.agents.codecs import LOOKED_AT, PART, OneHotCodec, PrincipalCodec
+from oda_rl.agents.observations import ObservationCodec
 
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
