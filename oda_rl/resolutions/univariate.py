@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
-from oda_rl._effects import Effects, FeatureSums, filled_up
+from oda_rl._effects import Effects, FeatureSums, stacked
 from oda_rl._statistics import KNOTS, Ranks, standardised
 from oda_rl._types import Array
 from oda_rl.resolutions.base import BaseMap
@@ -49,7 +49,7 @@ class RankMap(BaseMap):
         return int(self.knots_.shape[1])
 
     def _inverse(self, features: Array) -> Array:
-        return Ranks(self.knots_).back(features)
+        return Ranks(self.knots_).inverse(features)
 
     def _names(self, input_features: Any) -> Sequence[str]:
         return self._names_in(input_features)
@@ -185,11 +185,7 @@ class ScoreMap(AddingMap):
         found = FeatureSums.of(samples, standardised(target, weight), weight)
         if found is None:
             return
-        most = max(len(own) for own in found.knots)
-        self.knots_, self.values_ = (
-            np.ascontiguousarray(np.stack([filled_up(own, most) for own in part], axis=1))
-            for part in (found.knots, found.values)
-        )
+        self.knots_, self.values_ = stacked(found.knots), stacked(found.values)
         self.values_ -= weight @ self._scores(samples) / weight.sum() / d  # of mean zero
 
     def check_fitted(self) -> None:
