@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
-from oda_rl._ranks import Ranks
+from oda_rl._statistics import Ranks
 from oda_rl._types import Array, Labels
 from oda_rl.estimators.classification.local_logits import (
     PENALTIES,
