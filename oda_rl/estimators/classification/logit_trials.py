@@ -78,7 +78,7 @@ def choose_logits(
     n, n_kept = len(data.weight), local.n_features if kept is None else int(kept.sum())
     tried, least, best, best_run = folds[: -(-ENOUGH * len(folds) // n)], np.inf, LogitTrial(), None
     parts: list[_Fold] = []
-    told: list[Array] = []
+    log_probas: list[Array] = []
     for cells in _cells_to_try(n, n_kept + 1, local.n_classes):
         one, before = LogitTrial(cells, best.penalty, kept if cells > 1 else None), least
         run = local.run_over(some, one)
@@ -88,17 +88,17 @@ def choose_logits(
             loss, penalty, found = _best_penalty(own, one, loss_of)
             if best_run is None or loss < (1.0 - WORTHWHILE * (best.cells < cells > USUAL)) * least:
                 least, best, best_run = loss, one._replace(penalty=penalty, overlap=overlap), run
-                parts, told = own, found
+                parts, log_probas = own, found
         if cells > 1 and least == before:
             break
     assert best_run is not None
     best_run.overlap(best.overlap)
     for fold in folds[len(parts) :]:
         parts.append(_Fold(best_run, placed, *fold))
-        told.append(parts[-1].log_proba(best.penalty))
+        log_probas.append(parts[-1].log_proba(best.penalty))
     log_proba = np.empty((n, local.n_classes))
-    for part, own_told in zip(parts, told, strict=True):
-        log_proba[part.test] = own_told
+    for part, found in zip(parts, log_probas, strict=True):
+        log_proba[part.test] = found
     return log_proba, Chosen(best, best_run, parts[-1].logits)
 
 
@@ -115,13 +115,13 @@ def _best_penalty(
     Penalties become weaker, from that of the trial on; a single cell only has that of the trial.
     """
     rows, least, best = np.concatenate([part.test for part in parts]), np.inf, trial.penalty
-    told: list[Array] = []
+    log_probas: list[Array] = []
     for penalty in PENALTIES[PENALTIES.index(trial.penalty) :]:
         found = [part.log_proba(penalty) for part in parts]
         loss = loss_of(np.concatenate(found), rows)
         if loss >= least:
             break
-        least, best, told = loss, penalty, found
+        least, best, log_probas = loss, penalty, found
         if trial.cells == 1:
             break
-    return least, best, told
+    return least, best, log_probas
