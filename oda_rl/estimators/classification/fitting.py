@@ -35,9 +35,9 @@ def fit_classes(session: Any, data: Data, n_classes: int, estimator: Any) -> Non
     parameters `validation`, `n_passes` and `rule` are used.
     """
     settings = session.settings
-    scaled = session.begin(data, n_classes)
+    samples, labels, weight = session.begin(data, n_classes)
     spare = session.n_features / session.moments.n_kept
-    own = ClassData(*scaled, n_classes, settings.shared, spare)
+    own = ClassData(samples, labels, weight, n_classes, settings.shared, spare)
     annealing = settings.annealing._replace(max_codevectors=settings.capacity(n_classes))
     left_out = _validate(session, data, own, estimator)
     begin_stage("all samples")

@@ -97,8 +97,8 @@ def choose_logits(
         parts.append(_Fold(best_run, placed, *fold))
         log_probas.append(parts[-1].log_proba(best.penalty))
     log_proba = np.empty((n, local.n_classes))
-    for part, found in zip(parts, log_probas, strict=True):
-        log_proba[part.test] = found
+    for part, held_out in zip(parts, log_probas, strict=True):
+        log_proba[part.test] = held_out
     return log_proba, Chosen(best, best_run, parts[-1].logits)
 
 
