@@ -1,16 +1,21 @@
 """The codebook of all classes, in scaled features, and its class probabilities."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from oda_rl._schema import Either, Rules, Schema, some
+from oda_rl._structs import Float1, Float2, Int1
 from oda_rl._types import Array, Labels
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.codebook.lloyd import cell_moments, quench
 from oda_rl.estimators.classification import kernels
 from oda_rl.estimators.feature_scaling import NO_SCALING, Scaling
+from oda_rl.estimators.session import Run
+
+if TYPE_CHECKING:
+    from oda_rl.estimators.classification.session import ClassSession
 
 NO_VOTES: Array = np.empty((0, 0))
 # Up to so many samples are scaled inside the kernel, more of them by a matrix product.
@@ -23,6 +28,8 @@ FLOOR = 0.02
 ERROR = 3.0
 # Least probability by densities when they are mixed with other probabilities.
 LEAST = 1e-6
+# Locations (n_features, capacity), weights (capacity,) and variances of cells, and their number.
+RunCells = tuple[Array, Array, Array, int]
 
 
 class ClassBook(NamedTuple):
@@ -183,3 +190,109 @@ def widths_of(
     shared = kernels.class_widths(k, *each, float(features), RELATIVE_WIDTH, single)
     kernels.mix_widths(shared, single, own, 1.0, out)
     return out
+
+
+# -- the codebook of a stream -------------------------------------------------------------------------
+
+
+class LiveCells(NamedTuple):
+    """The cells of all classes, one class after the other: a copy that follows the classes' codebooks.
+
+    `location` and `spreads` are (n_features, n_cells), `shares` (n_cells,) sum to one in each class.
+    Class c has `k[c]` cells from index `first[c]` on, with a mean divergence of `distortion[c]`; by
+    itself it would have a width of `single[c]`.
+    """
+
+    location: Float2
+    shares: Float1
+    spreads: Float2
+    k: Int1
+    first: Int1
+    distortion: Float1
+    single: Float1
+
+
+def book_of_session(session: "ClassSession") -> ClassBook:
+    """The codebook of a session, with weights and widths from the samples so far."""
+    shared, choice = session.settings.shared, session.choice
+    if not session.is_warm:
+        session.scaling = session.moments.scaling(session.settings.scale, session.divergence)
+    if not session.is_warm or (shared and session.runs[0].annealer is None):
+        return _book_of_cells(session, _first_cells(session), session.mass, session.counts)
+    cells = [_cells_of(run) for run in session.runs]
+    if not shared:
+        return _book_of_cells(session, cells, session.mass, session.counts, choice.own, choice.factor)
+    assert session.runs[0].annealer is not None
+    mass, counts = np.array([session.mass.sum()]), np.array([session.counts.sum()])
+    votes = session.runs[0].annealer.codebook["votes"].T.copy()
+    return with_votes(_book_of_cells(session, cells, mass, counts, factor=choice.factor), votes)
+
+
+def _book_of_cells(
+    session: "ClassSession",
+    cells: list[RunCells],
+    mass: Array,
+    counts: Array,
+    own: float = 0.0,
+    factor: float = 1.0,
+) -> ClassBook:
+    """Make a codebook, as `book_of` does, from cells of all classes or of one partition."""
+    k = np.array([part[-1] for part in cells])
+    n, d = int(k.sum()), session.n_features
+    live = LiveCells(
+        np.empty((d, n)),
+        np.empty(n),
+        np.empty((d, n)),
+        k,
+        np.cumsum(k) - k,
+        np.zeros(len(k)),
+        np.empty(len(k)),
+    )
+    for c, part in enumerate(cells):
+        place = live.location, live.shares, live.spreads
+        start, kind = int(live.first[c]), session.divergence.kind
+        live.distortion[c] = kernels.put_cells(kind, *part[:-1], start, part[-1], *place)
+    labels, weights, widths = np.repeat(np.arange(len(k)), k), np.empty(n), np.empty(len(k))
+    decided = mass, counts, RELATIVE_WIDTH, own, factor
+    session.shared_width = kernels.weigh_cells(live, labels, *decided, weights, widths)
+    session.live = live
+    return ClassBook(live.location.T, labels, weights, widths, live.spreads.T)
+
+
+def _first_cells(session: "ClassSession") -> list[RunCells]:
+    """One cell per class, its mean, for a stream that has not warmed up."""
+    scaled = session.scaling(session.moments.mean)
+    within, _ = session.moments.variances()
+    spread = np.diag(session.matrix.T @ within @ session.matrix)[:, None].copy()
+    means = [np.ascontiguousarray(mean[:, None]) for mean in scaled]
+    return [(m, np.ones(1), spread, int(n > 0.0)) for m, n in zip(means, session.counts, strict=True)]
+
+
+def _cells_of(run: Run) -> RunCells:
+    if run.annealer is not None:
+        book = run.annealer.codebook
+        return book.location, book.weight, book.payload[book.rows("spread")], len(book)
+    if len(run.buffer) == 0:
+        none = np.empty((run.buffer.shape[1], 0))
+        return none, np.empty(0), none, 0
+    found = (np.ascontiguousarray(part.T) for part in run.codebook())
+    return *found, 1  # type: ignore[return-value]
+
+
+def move(run: Run, old: Scaling, new: Scaling) -> None:
+    """Convert the state of a run from one scaling of the features to another."""
+    step = old.inverse @ new.matrix
+    run.path = [(d, s, new(old.back(points)), *soft) for d, s, points, *soft in run.path]
+    if len(run.buffer) > 0:
+        run.buffer = new(old.back(run.buffer))
+    if run.annealer is None:
+        return
+    book = run.annealer.codebook
+    k = len(book)
+    book.location[:, :k] = new(old.back(book.location[:, :k].T)).T
+    run.annealer.reference = book.location.copy()
+    length = np.maximum(book.critical_temperatures, 1e-300)
+    axis = step.T @ book.axis[:, :k]
+    # The axis is an eigenvector times its eigenvalue, a variance.
+    book.axis[:, :k] = axis * (np.linalg.norm(axis, axis=0) / length)
+    book["spread"][:] = (step.T**2) @ book["spread"]

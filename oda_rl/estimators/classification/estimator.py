@@ -274,9 +274,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     # -- what has been learned -------------------------------------------------------------------
 
     def staged_predict(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
-        """Predict by the nearest codevector (eq. 36), at the end of each temperature of `history_`.
-
-        With `mode="majority"`, labels of earlier codevectors are those of `ClassPoint`.
+        """Predict the label of the nearest codevector (eq. 36), for each temperature of `history_`.
 
         Parameters
         ----------

@@ -83,9 +83,9 @@ class ClassJudge(NamedTuple):
         if rule == "nearest":
             return np.asarray(self.book.labels[distance.argmin(axis=1)])
         joint = self.book.log_joint(distance)
-        counts = self.local is not None and self.local.logits > 0.0
-        mixed = self.local.mixed(joint, samples) if self.local is not None and counts else joint
-        return np.asarray(mixed.argmax(axis=1))
+        if self.local is not None and self.local.logits > 0.0:
+            joint = self.local.mixed(joint, samples)
+        return np.asarray(joint.argmax(axis=1))
 
     def get_state(self) -> dict[str, Any]:
         """Return the state as plain values and arrays, for a model file."""

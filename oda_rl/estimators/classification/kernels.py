@@ -82,7 +82,7 @@ def mix_widths(shared, single, own, factor, out):
 
 @kernel
 def weigh_cells(live, labels, mass, counts, least, own, factor, weights, widths):
-    """Fill `weights` (n_cells,) and `widths` (n_classes,) of `live` cells; see `session_book.LiveCells`.
+    """Fill `weights` (n_cells,) and `widths` (n_classes,) of `live` cells; see `book.LiveCells`.
 
     Returns the width of all classes; arguments are as for `class_widths` and `mix_widths`.
     """

@@ -169,9 +169,9 @@ class LogitRun(RegressionRun):
         assert self.scaling is not None
         d, book = self.n_inputs, self.book
         logits = fit_logistic(self.basis(samples), labels, weight, penalty, begin)
-        told = np.flatnonzero(np.ones(d + 1) if self.kept is None else np.r_[True, self.kept])
+        used = np.flatnonzero(np.ones(d + 1) if self.kept is None else np.r_[True, self.kept])
         theta = np.zeros((self.n_outputs, d + 1, len(book)))
-        theta[np.ix_(logits.of, told)] = logits.models.transpose(1, 2, 0)
+        theta[np.ix_(logits.of, used)] = logits.models.transpose(1, 2, 0)
         theta[:, 0] -= np.einsum("cdk,kd->ck", theta[:, 1:], book.codevectors[:, :d])
         theta[:, 0] += of_all_classes(logits.of, logits.constant[None], self.n_outputs).T
         book["theta"][:] = theta.reshape(-1, len(book))

@@ -10,9 +10,8 @@ import numpy as np
 from oda_rl._jit import kernel
 from oda_rl._structs import Float1, Float2, Int1, count_slots, make_opener
 from oda_rl._types import Array, Labels
-from oda_rl.estimators.classification.book import RELATIVE_WIDTH
+from oda_rl.estimators.classification.book import RELATIVE_WIDTH, LiveCells
 from oda_rl.estimators.classification.kernels import put_cells, weigh_cells
-from oda_rl.estimators.classification.session_book import LiveCells
 from oda_rl.estimators.feature_scaling import add_moments, scale_samples
 from oda_rl.estimators.one_sample import (
     OTHERS,
@@ -174,20 +173,20 @@ def learn_few(estimator: "ODAClassifier", X: Any, y: Any) -> int:
         done += used
     if done == 0:
         return 0
-    told, session = estimator.__dict__, estimator._session
+    attributes, session = estimator.__dict__, estimator._session
     estimator.n_samples_seen_ = session.n_seen
     if session.fixed is None:
         estimator._count()
-    book = told.get("_book")  # which changes in place
-    if "codevectors_" in told or (book is not None and book is not session.fixed):
+    book = attributes.get("_book")  # which changes in place
+    if "codevectors_" in attributes or (book is not None and book is not session.fixed):
         estimator._clear_lazy_attributes()
     return done
 
 
 def _plain_numbers(estimator: "ODAClassifier", X: Any, y: Any) -> Labels | None:
     """Class numbers of samples that need no more checks; None if they do."""
-    told = estimator.__dict__
-    session = told.get("_session")
+    attributes = estimator.__dict__
+    session = attributes.get("_session")
     if session is None or estimator.verbose or estimator.class_weight is not None:
         return None
     classes = estimator.classes_
@@ -201,7 +200,7 @@ def _plain_numbers(estimator: "ODAClassifier", X: Any, y: Any) -> Labels | None:
         or estimator._settings(begin=False) is not session.settings
     ):
         return None
-    if told.get("_numbered") is not classes:
+    if attributes.get("_numbered") is not classes:
         estimator._numbered = classes
         estimator._number_of = {c: i for i, c in enumerate(classes.tolist())}
     numbers = [estimator._number_of.get(c) for c in y.tolist()]

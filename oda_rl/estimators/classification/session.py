@@ -7,13 +7,12 @@ import numpy as np
 from oda_rl._types import Array
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.classification.annealing import ClassSettings, new_run
-from oda_rl.estimators.classification.book import ClassBook
+from oda_rl.estimators.classification.book import ClassBook, LiveCells, book_of_session, move
 from oda_rl.estimators.classification.fine_tuning import repel, tune
 from oda_rl.estimators.classification.following import Following
 from oda_rl.estimators.classification.judging import WIDTHS, Mixing, begin_mixing
 from oda_rl.estimators.classification.local_logits import LocalLogits
 from oda_rl.estimators.classification.one_sample import PreparedClasses
-from oda_rl.estimators.classification.session_book import LiveCells, book_of_session, move
 from oda_rl.estimators.classification.validation import Choice
 from oda_rl.estimators.feature_scaling import NO_SCALING, Moments, Scaling
 from oda_rl.estimators.session import Run
@@ -148,11 +147,9 @@ class ClassSession:
         self.fixed = None
         if self.local is not None and self.mixing is None:
             self.local.observe(data)
-        while (left := len(data.weight)) > 0:
-            n, piece = self.rescale_at - self.n_measured, data
-            if n < left:
-                piece = data.take(slice(0, n))
-            data = data.take(slice(n, None))
+        while len(data.weight) > 0:
+            n = self.rescale_at - self.n_measured
+            piece, data = data.take(slice(0, n)), data.take(slice(n, None))
             self._measure(piece)
             if self.is_warm:
                 self._learn(piece)

@@ -170,29 +170,13 @@ def predictor_schema(known: bool, d: str = "d") -> Schema:
 class FirstMean(NamedTuple):
     """The mean of the outputs of the buffered samples, for models that are not linear."""
 
-    samples: Array  # (n_samples, n_inputs + n_outputs)
-    weight: Array
-    n_inputs: int
-
-    @property
-    def mean(self) -> Array:
-        """The mean of each output, (n_outputs,)."""
-        return np.average(self.samples, axis=0, weights=self.weight)[self.n_inputs :]
-
-    @property
-    def deviation(self) -> Array:
-        """Standard deviations (n_outputs,) of the outputs."""
-        squares = (self.samples[:, self.n_inputs :] - self.mean) ** 2
-        return np.asarray(np.sqrt(np.average(squares, axis=0, weights=self.weight)))
+    mean: Array  # (n_outputs,)
+    deviation: Array  # (n_outputs,), standard deviations
+    slopes: Array  # zeros, (n_outputs, n_inputs)
 
     def outputs(self, inputs: Array) -> Array:
         """The mean for each of the inputs, (n_samples, n_outputs)."""
         return np.tile(self.mean, (len(inputs), 1))
-
-    @property
-    def slopes(self) -> Array:
-        """Zero slopes, (n_outputs, n_inputs)."""
-        return np.zeros((self.samples.shape[1] - self.n_inputs, self.n_inputs))
 
 
 class FirstPlane(NamedTuple):
@@ -236,7 +220,9 @@ def first_guess(run: "RegressionRun") -> FirstMean | FirstPlane:
     """
     n, d, weight = len(run.buffer), run.n_inputs, run.buffer_weight
     if not run.linear:
-        return FirstMean(run.buffer, weight, d)
+        mean = np.average(run.buffer, axis=0, weights=weight)[d:]
+        variance = np.average((run.buffer[:, d:] - mean) ** 2, axis=0, weights=weight)
+        return FirstMean(mean, np.sqrt(variance), np.zeros((run.n_outputs, d)))
     n -= n % (1 << max(0, n.bit_length() - DIGITS))
     if run.plane is None or run.plane.of_samples != (run.n_dropped, n):
         run.plane = FirstPlane.of(run.buffer[:n], weight[:n], d, run.n_dropped)
