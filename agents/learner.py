@@ -7,12 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl._schema import Schema
-from oda_rl.agents.action_choice import RandomBlocks, falling
+from oda_rl.agents.action_choice import falling
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.bounds import bound_reward
 from oda_rl.agents.compiled_rollout import BAD_OBSERVATION, BAD_REWARD, DIVERGED, ROW, Rollout
 from oda_rl.agents.observation_scale import WarmUp
 from oda_rl.agents.observations import BadTransitionError
+from oda_rl.agents.random_blocks import RandomBlocks
 
 
 class DivergenceError(ArithmeticError):

@@ -11,11 +11,11 @@ from gymnasium import spaces
 
 from oda_rl._schema import GENERATOR, Either, Rules, Schema, Sizes, anything, expect, maybe
 from oda_rl._schema_texts import MAX_COUNT, ArraySpec
-from oda_rl.agents.action_choice import BLOCK
 from oda_rl.agents.actions import ActionCodec, restore_space
 from oda_rl.agents.codecs import COMPONENTS, Components, PrincipalCodec, make_codec
 from oda_rl.agents.observation_parts import MOST_FEATURES
 from oda_rl.agents.observations import ObservationCodec
+from oda_rl.agents.random_blocks import BLOCK
 from oda_rl.envs.spaces import LARGEST
 
 # Largest values accepted in a file: `n` of a Discrete space, number of environments, size of `start`.
