@@ -119,13 +119,16 @@ def task_rows(fields: Sequence[Field], labels: Sequence[str]) -> tuple[list[str]
 
 
 NOTES = (
-    "Each cell: IQM over seeds of the mean return of greedy episodes with the last policy, and its "
-    "score: 0 is the random policy, 1 the best return known. Scores over all tasks: IQM of all runs "
-    "with a stratified bootstrap interval; ours there: our agent on the tasks the agent was run on.",
-    "Seconds: of the processor, one thread, training alone; sum over tasks of the medians over seeds.",
-    "PPO, A2C, DQN-SAC: Stable-Baselines3 with its own defaults; -zoo: with RL Zoo's settings, where "
-    "there are any. DQN-SAC is DQN for discrete actions, SAC for the others. Ours has no options. All "
-    "have the same steps. A task with one run alone adds nothing to the width of an interval.",
+    "Entries of the table of tasks: IQM over seeds of the mean return of greedy episodes with the "
+    "last policy and, in brackets, its normalised score, where 0 is the random policy and 1 the best "
+    "return known. Scores over all tasks: IQM of all runs with a stratified bootstrap interval. Ours "
+    "there: our agent on those tasks that the other agent was run on.",
+    "Seconds: processor time of one thread, training only; the sum over tasks of the medians over "
+    "seeds.",
+    "PPO, A2C, DQN-SAC: agents of Stable-Baselines3 with their defaults; -zoo: with RL Zoo's settings, "
+    "if there are any. DQN-SAC is DQN for discrete actions and SAC for continuous ones. Ours has no "
+    "options. All agents have the same number of steps. A task with a single run does not widen an "
+    "interval.",
 )
 
 
@@ -136,7 +139,7 @@ def seeds_text(fields: Sequence[Field]) -> str:
         runs = [len(entry.runs) for field in fields if (entry := field.find(label))]
         least, most = min(runs), max(runs)
         counts.append(f"{label} {least if least == most else f'{least} to {most}'}")
-    return f"Seeds of each on a task: {', '.join(counts)}.\n"
+    return f"Seeds of each agent on a task: {', '.join(counts)}.\n"
 
 
 def make_page(fields: Sequence[Field]) -> str:
@@ -148,9 +151,9 @@ def make_page(fields: Sequence[Field]) -> str:
     )
     parts = [
         "# The suite\n",
-        "What our agent makes of tasks of many kinds without any option, where it wins and where it "
-        "loses. `python scripts/benchmark.py suite` runs and prints it; with `--only-kept --output "
-        "docs` it writes this page.\n",
+        "Results of our agent, without any options, on tasks of many kinds: where it wins and where it "
+        "loses. `python scripts/benchmark.py suite` makes the runs and prints the tables; with "
+        "`--only-kept --output docs` it writes this page.\n",
         "![Normalised scores over all tasks, and performance profiles](suite.png)\n",
         seeds_text(fields),
         to_markdown(*pooled_rows(fields, OURS)),
@@ -158,8 +161,8 @@ def make_page(fields: Sequence[Field]) -> str:
         *(f"{note}\n" for note in NOTES),
         "![Return against environment steps, a panel for each task](suite_steps.png)\n",
         "![Return against seconds, a panel for each task](suite_seconds.png)\n",
-        "Lines: IQM over seeds of greedy episodes on the way, with its 95 % interval; dotted the random "
-        "policy, dashed the best return known.\n",
+        "Lines: IQM over seeds of the returns of greedy episodes during training, with its 95 % "
+        "interval. Dotted: the random policy. Dashed: the best return known.\n",
         f"Best returns known: {sources}.\n",
     ]
     return "\n".join(parts)

@@ -67,7 +67,7 @@ def test_scores_tables_and_files(suite, tmp_path):
     assert pairs[cart_pole, "A2C"]["steps"] == 200
     page = (tmp_path / "suite.md").read_text()
     assert "| DeepSea10-v0 | 400 | 0.99 |" in page
-    assert "Seeds of each on a task: random 2, A2C 2, A2C-zoo 2." in page
+    assert "Seeds of each agent on a task: random 2, A2C 2, A2C-zoo 2." in page
     for name in ("suite", "suite_steps", "suite_seconds"):
         assert f"{name}.png" in page
         assert (tmp_path / f"{name}.png").stat().st_size > 10_000
