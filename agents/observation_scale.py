@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oda_rl._types import Array
 from oda_rl.agents import bounds
 from oda_rl.envs.spaces import LARGEST, natural_scale
-
-Array = NDArray[np.float64]
 
 # Smallest range of a coordinate.
 SMALLEST = 1e-8

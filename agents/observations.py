@@ -8,6 +8,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from oda_rl._types import Array
 from oda_rl.agents.observation_parts import (
     MOST_STATES,
     Part,
@@ -17,8 +18,6 @@ from oda_rl.agents.observation_parts import (
     values_of,
 )
 from oda_rl.envs.names import observation_names
-
-Array = NDArray[np.float64]
 
 # Most combinations of the values of several parts in a table; most characters of an observation in an
 # error message

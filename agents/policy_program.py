@@ -6,10 +6,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from oda_rl._types import Array
 from oda_rl.agents import beta_policy
 from oda_rl.agents.codebook_rl.association import REACH
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

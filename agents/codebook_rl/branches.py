@@ -6,12 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl._jit import aligned_zeros, lean_kernel
+from oda_rl._types import Array
 from oda_rl.agents.codebook_rl.arrays import Sizes
 from oda_rl.agents.codebook_rl.rules import traces
 from oda_rl.agents.codebook_rl.state import BRANCH_WIDTH, NOWHERE, Branches, Ledger, Planes
 from oda_rl.codebook.book import Codebook
-
-Array = NDArray[np.float64]
 
 
 @lean_kernel

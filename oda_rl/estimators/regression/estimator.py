@@ -4,10 +4,11 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from oda_rl import storage
 from oda_rl._schema import Schema, Sizes
+from oda_rl._types import Array
 from oda_rl.estimators.drift import Forgetful, Watch, watch_schema
 from oda_rl.estimators.one_sample import observe_one
 from oda_rl.estimators.parameters import choice, declared, may_be_flat, restored
@@ -20,7 +21,6 @@ from oda_rl.estimators.session_schema import regression_schema
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data, check_data, without_copies
 
-Array = NDArray[np.float64]
 # Stored in place of a user-defined local model.
 OWN = "own"
 
