@@ -63,6 +63,11 @@ class ActionCodec:
         """Whether actions are continuous."""
         return self._table is None
 
+    @property
+    def ends(self) -> NDArray[np.float64]:
+        """Lower and upper bounds of a continuous action, as rows of shape (2, n_joint)."""
+        return np.array([self.centre - self.scale, self.centre + self.scale])
+
     def names(self, env_id: str | None) -> list[str]:
         """Names of the discrete actions, or of the coordinates of a continuous action.
 

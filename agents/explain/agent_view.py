@@ -79,8 +79,7 @@ def _coordinates(model: "OnlineAlgorithm") -> tuple[list[str], list[str], Array,
     sizes = getattr(model.learner, "sizes", None)  # a distilled policy has none
     if sizes is None or sizes.n_joint == 0:
         return features, names[:1], low, high
-    low = np.concatenate([low, actions.centre - actions.scale])
-    high = np.concatenate([high, actions.centre + actions.scale])
+    low, high = (np.concatenate(both) for both in zip((low, high), actions.ends, strict=True))
     return features + names, names[:1], low, high
 
 

@@ -220,8 +220,7 @@ def _is_state(state: Array, seen: Any) -> bool:
 
 def _alternatives(model: "OnlineAlgorithm", action: Array) -> list[Array]:
     """Continuous actions that differ from `action` in one coordinate."""
-    centre, scale = model.actions.centre, model.actions.scale
-    values = np.linspace(centre - scale, centre + scale, N_ALTERNATIVES)
+    values = np.linspace(*model.actions.ends, N_ALTERNATIVES)
     own = np.eye(len(action), dtype=bool)
     return [np.where(own[j], row, action) for j in range(len(action)) for row in values]
 

@@ -71,7 +71,7 @@ def policy_program(model: "OnlineAlgorithm") -> PolicyProgram:
         features=cells.names(model.observations.names(model.env_id)),
         action_names=names,
         actions=decided,
-        bounds=np.array([actions.centre - actions.scale, actions.centre + actions.scale]),
+        bounds=actions.ends,
         **fields,
     )
 

@@ -53,6 +53,12 @@ def test_the_edge_of_a_box_stays_inside():
         assert space.contains(codec.decode(codec.centre + codec.scale * u))
 
 
+def test_the_ends_of_a_box_are_its_bounds():
+    space = spaces.Box(np.array([[-2.0, 0.25]]), np.array([[3.0, 4.0]]), dtype=np.float64)
+    np.testing.assert_array_equal(ActionCodec(space).ends, [[-2.0, 0.25], [3.0, 4.0]])
+    assert ActionCodec(spaces.Discrete(3)).ends.shape == (2, 0)
+
+
 def test_actions_are_named_after_what_the_environment_takes():
     space = spaces.MultiDiscrete([2, 2], start=[1, 5])
     assert ActionCodec(space).names(None)[1:3] == ["action (1, 6)", "action (2, 5)"]
