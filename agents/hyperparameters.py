@@ -25,22 +25,22 @@ HIDDEN = ("self", "_init_setup_model", "hyperparameters")
 # Docstring entries of the arguments that every agent takes in addition to its hyperparameters
 PARAMETERS = """
 policy : str or class, default={policy!r}
-    For the interface's sake; there is one policy, which "MlpPolicy" and SB3's other names mean, too.
+    For compatibility with SB3: there is one policy, which "MlpPolicy" and other names of SB3 mean, too.
 env : str, gymnasium.Env, VecEnv or None
     The environment to learn from, or the id of one; None for a model that is to be loaded. Several
     environments of a VecEnv take turns.
 config : {config}, optional
-    Hyperparameters that were put together before; those that are given by name go before them.
+    Hyperparameters as one object; those that are given as keyword arguments override its values.
 tensorboard_log : str, optional
     Folder for TensorBoard.
 verbose : int, default=0
     0: silent, 1: logs to the terminal.
 seed : int, optional
-    Same seed, same result, on one machine and version.
+    The same seed gives the same result on the same machine with the same versions.
 stats_window_size : int, default=100
-    Episodes over which returns are averaged for the log.
+    Number of episodes over which the returns in the log are averaged.
 device : str, default="cpu"
-    For the interface's sake; there is nothing to put on a GPU.
+    For compatibility with SB3: all computations are on the CPU.
 """
 
 

@@ -87,7 +87,7 @@ def test_help_explains_itself(script, run):
     assert code == 0
     assert "show this help message" in output
     if script == "train":
-        assert "Discount factor" in output
+        assert "Initial discount factor" in output
         assert "--total-timesteps" in output
 
 
