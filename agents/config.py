@@ -151,12 +151,12 @@ class _AnnealedConfig(Config):
     def _check_together(self) -> None:
         if self.max_cells is not None and self.max_cells < (self.growth_cells or 0):
             raise ValueError(
-                f"max_cells must be at least growth_cells, got {self.max_cells} < {self.growth_cells}."
+                f"max_cells must be at least growth_cells={self.growth_cells}, got {self.max_cells}."
             )
         if self.tree and self.bifurcation != "critical":
             raise ValueError(f"tree=True needs bifurcation='critical', got {self.bifurcation!r}.")
         if self.near_branches is not None and not self.tree:
-            raise ValueError(f"near_branches={self.near_branches!r} needs tree=True.")
+            raise ValueError(f"near_branches must be None unless tree=True, got {self.near_branches!r}.")
 
     def plan_growth(self, joint: bool) -> "GrowthPlan":
         """How far the codebook grows; `joint` if it has pairs of observations and continuous actions."""

@@ -89,7 +89,7 @@ class Config:
             except (TypeError, ValueError, OverflowError):
                 accepted = _accepted(one.type, within)
                 if isinstance(value, int | float) and MAX_COUNT < abs(value) < float("inf"):
-                    accepted += f", up to {LARGEST:g}, a whole one up to 2^48"
+                    accepted += f", of magnitude up to {LARGEST:g}, or 2^48 for integers"
                 raise ValueError(f"{one.name} must be {accepted}, got {value!r}.") from None
             object.__setattr__(self, one.name, found)
         self._check_together()
@@ -111,7 +111,7 @@ class Config:
             before, wanted = getattr(self, one.name), getattr(other, one.name)
             late = learned and one.name in self.fixed_by_learning
             if before != wanted and (late or one.name in self.fixed):
-                when = "once values are learned" if late else "of a model that has been made"
+                when = "once values are learned" if late else "once the model has been created"
                 raise ValueError(
                     f"{one.name} cannot be changed {when}: it is {before!r}, got {wanted!r}."
                 )
@@ -189,8 +189,8 @@ def _accepted(kind: Any, within: str, many: bool = False) -> str:
         return " or ".join(map(repr, parts))
     if kind in (bool, NoneType):
         return "True or False" if kind is bool else "None"
-    number = "whole number" if kind is int else "number"
-    found = f"{number}s" if many else f"a {number}"
+    number = "integer" if kind is int else "number"
+    found = f"{number}s" if many else f"{'an' if kind is int else 'a'} {number}"
     return f"{found} in {within}" if within else found
 
 

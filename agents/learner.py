@@ -240,7 +240,7 @@ class Learner(ABC):
         if code >= 0:
             return
         if code == DIVERGED:
-            raise DivergenceError(f"the values have grown out of all bounds: {self.remedy}.")
+            raise DivergenceError(f"the values have diverged: {self.remedy}.")
         wrong = (
             f"observation {np.asarray(observation)}" if code == BAD_OBSERVATION else f"reward {reward}"
         )

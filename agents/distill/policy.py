@@ -98,8 +98,8 @@ class DistilledPolicy(OnlineAlgorithm):
     def learn(self, *arguments: Any, **options: Any) -> Self:
         """Raise a ValueError that names `distill`, as learning from rewards is not possible."""
         raise ValueError(
-            "a DistilledPolicy learns from a teacher, not from rewards: "
-            "oda_rl.agents.distill.distill(teacher, env) makes one."
+            "a DistilledPolicy cannot learn from rewards; use oda_rl.agents.distill.distill(teacher, "
+            "env) to fit one to a teacher."
         )
 
     def _load_kernels(self) -> None:
@@ -108,5 +108,5 @@ class DistilledPolicy(OnlineAlgorithm):
     def _make_learner(self) -> Any:
         kind: Any = self._learner_class()
         seen, env_id = self.observations, getattr(self, "env_id", None)
-        PrincipalCodec.refuse(seen, "A table cannot be made")
+        PrincipalCodec.refuse(seen, "Distillation is not supported")
         return kind(seen.n_features, self.actions, self.config, seen.names(env_id), env_id)

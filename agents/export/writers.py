@@ -269,9 +269,9 @@ def export_policy(
     """
     path = Path(path)
     if path.suffix not in FORMATS:
-        raise ValueError(f"path ends with {path.suffix!r}; {', '.join(FORMATS)} are accepted.")
+        raise ValueError(f"path must end with one of {', '.join(FORMATS)}, got {str(path)!r}.")
     if digits is not None and not 1 <= digits <= 17:
-        raise ValueError(f"digits is {digits}; 1 to 17 are accepted.")
+        raise ValueError(f"digits must be None or from 1 to 17, got {digits}.")
     program = policy if isinstance(policy, PolicyProgram) else policy_program(policy)
     if digits is not None:
         program = program.rounded(digits)

@@ -63,7 +63,7 @@ class LinearConfig(RangeConfig):
         used = [i for pair in self.angles for i in pair]
         if len(set(used)) < len(used):
             raise ValueError(
-                f"angles must be pairs of different coordinates, counted from 0; got {self.angles}."
+                f"angles must be pairs of indices of coordinates, all different, got {self.angles}."
             )
 
 
@@ -263,8 +263,8 @@ class KernelQConfig(RangeConfig):
         super()._check_together()
         if not self.stepsize * self.regularization < 1.0:
             raise ValueError(
-                "stepsize times regularization must be below 1, got "
-                f"{self.stepsize} and {self.regularization}."
+                f"stepsize * regularization must be below 1, got stepsize={self.stepsize} and "
+                f"regularization={self.regularization}."
             )
 
 

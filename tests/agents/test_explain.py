@@ -226,7 +226,7 @@ def test_angles_are_named():
 def test_what_has_no_cells_is_not_explained(algorithm):
     model = algorithm(env="CartPole-v1", seed=0)
     for explain in (explain_policy, lambda m: explain_observation(m, np.zeros(4))):
-        with pytest.raises(ValueError, match=f"{algorithm.__name__} has no cells to show"):
+        with pytest.raises(ValueError, match=f"{algorithm.__name__} has no cells to explain"):
             explain(model)
 
 
@@ -321,7 +321,7 @@ def test_a_file_is_read_whatever_it_holds(tmp_path, model):
     from oda_rl import ODAPartition
 
     path = ODAPartition(2, random_state=0).fit(states()).save(tmp_path / "partition")
-    with pytest.raises(ValueError, match="holds a ODAPartition, which is no agent"):
+    with pytest.raises(ValueError, match="contains a ODAPartition, which is not an agent"):
         load_model(path)
     with pytest.raises(FileNotFoundError, match="no model file"):
         load_model(tmp_path / "nothing.npz")

@@ -179,7 +179,7 @@ def test_hyperparameters_change_where_they_can():
     assert other.learn(20_000, reset_num_timesteps=False).n_cells > 25
     for options, message in [
         ({"growth_cells": 2}, "growth_cells cannot be changed once values are learned"),
-        ({"local_model": "constant"}, "local_model cannot be changed of a model that has been made"),
+        ({"local_model": "constant"}, "local_model cannot be changed once the model has been created"),
         ({"max_cells": 10}, "max_cells must be at least"),
         ({"gamma": 2}, r"gamma must be a number in \[0, 1\), got 2"),
     ]:
