@@ -272,7 +272,7 @@ def test_what_is_refused():
         with pytest.raises(ValueError, match="tolerance must be"):
             shrink(upright, "CartPole-v1", tolerance=tolerance)
     for seed in (-1, 0.5, None):
-        with pytest.raises(ValueError, match="seed must be a whole number"):
+        with pytest.raises(ValueError, match="seed must be an integer"):
             distill(upright, "CartPole-v1", seed=seed)
     with pytest.raises(ValueError, match="max_cells must be"):
         distill(upright, "CartPole-v1", max_cells=0)

@@ -238,7 +238,7 @@ def test_bad_input_is_refused(model):
     states = TwoTimescaleQ(env="Blackjack-v1", seed=0).learn(100)
     assert explain_observation(states, [10, 5, 0]).observation.tolist() == [10.0, 5.0, 0.0]
     for wrong in ([10.5, 5, 0], [32, 5, 0], [10, -1, 0]):
-        with pytest.raises(ValueError, match="must be whole numbers from 0, 0, 0 to 31, 10, 1, in this"):
+        with pytest.raises(ValueError, match="must be integers from 0, 0, 0 to 31, 10, 1, in this"):
             explain_observation(states, wrong)
     with pytest.raises(ValueError, match="still in its warm-up"):
         explain_policy(TwoTimescaleQ(env="CartPole-v1", seed=0))

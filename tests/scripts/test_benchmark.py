@@ -332,9 +332,9 @@ def test_folders_without_files_that_can_be_read(run, tmp_path):
 @pytest.mark.parametrize(
     ("options", "accepted"),
     [
-        (("supervised", "--samples", 3), "must be a whole number, 150 or more; got 3."),
-        (("streams", "--samples", 0), "must be a whole number, 1 or more; got 0."),
-        (("agent", "--max-cells", 0), "max_cells must be a whole number in [1, inf) or None, got 0."),
+        (("supervised", "--samples", 3), "must be an integer, 150 or more; got 3."),
+        (("streams", "--samples", 0), "must be an integer, 1 or more; got 0."),
+        (("agent", "--max-cells", 0), "max_cells must be an integer in [1, inf) or None, got 0."),
     ],
 )
 def test_numbers_that_are_too_small_are_refused_by_name(run, capsys, options, accepted):

@@ -207,12 +207,12 @@ def test_a_folder_that_cannot_be_is_told_before_the_training(run, tmp_path):
 @pytest.mark.parametrize(
     ("script", "options", "told"),
     [
-        ("train", ("--eval-freq", -1), "--eval-freq: must be a whole number, 0 or more; got -1"),
-        ("train", ("--n-envs", 0), "--n-envs: must be a whole number, 1 or more; got 0"),
+        ("train", ("--eval-freq", -1), "--eval-freq: must be an integer, 0 or more; got -1"),
+        ("train", ("--n-envs", 0), "--n-envs: must be an integer, 1 or more; got 0"),
         ("train", ("--total-timesteps", 0), "--total-timesteps"),
-        ("train", ("--seed", "x"), "--seed: must be a whole number, 0 or more; got x"),
+        ("train", ("--seed", "x"), "--seed: must be an integer, 0 or more; got x"),
         ("evaluate", ("model.npz", "--episodes", 0), "--episodes"),
-        ("compare", ("--n-jobs", 0), "--n-jobs: must be a whole number, 1 or more or -1; got 0"),
+        ("compare", ("--n-jobs", 0), "--n-jobs: must be an integer, 1 or more or -1; got 0"),
         ("compare", ("--seeds", -1), "--seeds"),
         ("benchmark", ("agent", "--n-jobs", 0), "--n-jobs"),
     ],

@@ -117,7 +117,7 @@ def test_the_compiled_twin_learns_what_is_learned_in_gymnasiums_own(trained, run
 
 def test_hyperparameters_are_refused_by_name(run, tmp_path):
     code, _ = run("train", "--max-cells", 0, "--log-dir", tmp_path)
-    assert code == "max_cells must be a whole number in [1, inf) or None, got 0."
+    assert code == "max_cells must be an integer in [1, inf) or None, got 0."
     assert not list(tmp_path.iterdir())
 
 
@@ -180,4 +180,4 @@ def test_an_id_with_its_module_is_enough_for_all_that_follows(run, tmp_path):
 
 def test_a_folder_is_no_model(trained, run):
     code, output = run("evaluate", trained[0])
-    assert (code, f"{trained[0]} is a folder, and no model file" in output) == (1, True)
+    assert (code, f"{trained[0]} is a folder, not a model file" in output) == (1, True)
