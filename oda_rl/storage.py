@@ -84,8 +84,8 @@ def save(path: PathOrFile, kind: str, state: Mapping[str, Any]) -> Path | None:
     n_bytes = len(text) + sum(array.nbytes for array in found.values())
     if n_bytes > MAX_BYTES or len(text) > MAX_HEADER:
         raise ValueError(
-            f"a model file can store at most {MAX_BYTES} bytes of arrays, and {MAX_HEADER} of other "
-            f"values; this {kind} has {n_bytes} bytes."
+            f"a {kind} of {n_bytes} bytes cannot be saved: a model file has at most {MAX_BYTES} "
+            f"bytes, and {MAX_HEADER} of them outside of arrays."
         )
     if isinstance(path, io.BufferedIOBase):
         write(path, text, found)

@@ -222,9 +222,7 @@ class Codebook:
     def reorder(self, order: NDArray[np.int64]) -> None:
         """Reorder the cells: cell `order[i]` moves to place i; `order` is a permutation."""
         if not np.array_equal(np.sort(order), np.arange(self.n_cells)):
-            raise ValueError(
-                f"order must be a permutation of the numbers of the {self.n_cells} cells, got {order!r}."
-            )
+            raise ValueError(f"order must be a permutation of range({self.n_cells}), got {order!r}.")
         for array in self._columns:
             array[..., : self.n_cells] = array[..., order]
 

@@ -205,7 +205,7 @@ def draw_kept(log_dir: Path, path: Path, console: Console) -> None:
             entries.append(entry)
             rows.append(row)
     if not entries:
-        console.print(f"No runs of the table's tasks are kept under {log_dir}. To make some:")
+        console.print(f"There are no runs of the table's tasks in {log_dir}. To start them:")
         console.print("  python scripts/benchmark.py agent", highlight=False)
         return
     columns = ("task", "algorithm", "numbers", "IQM", "95 % interval", "seeds", "")
@@ -224,8 +224,10 @@ def print_paths(args: Agent, entries: list[Entry], interrupted: bool, console: C
     if interrupted:
         console.print(INTERRUPTED)
     summary = f", a summary in {path}" if entries else ""
-    console.print(f"Every run is kept under {args.log_dir}{summary}.", highlight=False)
-    console.print("To compare: --algorithm, then the picture of all that is kept:", highlight=False)
+    console.print(f"All runs are stored in {args.log_dir}{summary}.", highlight=False)
+    console.print(
+        "To compare, run with another --algorithm, then plot all stored runs:", highlight=False
+    )
     console.print("  python scripts/benchmark.py agent --plot", highlight=False)
 
 

@@ -122,7 +122,7 @@ NOTES = (
     "Each cell: IQM over seeds of the mean return of greedy episodes with the last policy, and its "
     "score: 0 is the random policy, 1 the best return known. Scores over all tasks: IQM of all runs "
     "with a stratified bootstrap interval; ours there: our agent on the tasks the agent was run on.",
-    "Seconds: of the processor, one thread, training alone; sum over tasks of the medians over seeds.",
+    "Seconds: CPU time of training alone, on one thread; sum over tasks of the medians over seeds.",
     "PPO, A2C, DQN-SAC: Stable-Baselines3 with its own defaults; -zoo: with RL Zoo's settings, where "
     "there are any. DQN-SAC is DQN for discrete actions, SAC for the others. Ours has no options. All "
     "have the same steps. A task with one run alone adds nothing to the width of an interval.",
@@ -211,7 +211,7 @@ def report(
         print_line(console, line)
     if interrupted:
         console.print(INTERRUPTED)
-    console.print(f"Every run is kept under {args.log_dir}", highlight=False)
+    console.print(f"All runs are stored in {args.log_dir}", highlight=False)
     if fields:
         for path in write_all(fields, args.output or args.log_dir):
             console.print(f"  {path}", highlight=False)

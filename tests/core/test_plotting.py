@@ -220,7 +220,7 @@ def test_dimensions_that_tell_the_classes_apart_are_drawn():
         (lambda m, X: plot_policy_map(m), "no decisions to plot"),
         (lambda m, X: plot_annealing([]), "no history"),
         (lambda m, X: plot_annealing(m, axes=[plt.figure().subplots()]), "axes must be 3"),
-        (lambda m, X: plot_annealing(m, which=["return"]), "which must be of"),
+        (lambda m, X: plot_annealing(m, which=["return"]), "which must be a subset of"),
         (lambda m, X: animate_codebook(m, "codebook.png"), r"end in \.gif"),
         (lambda m, X: animate_codebook([], "codebook.gif"), "nothing to animate"),
     ],
@@ -231,7 +231,7 @@ def test_nonsense_is_refused_by_name(data, partition, call, message):
 
 
 def test_what_is_no_model_is_refused():
-    with pytest.raises(TypeError, match="is a list"):
+    with pytest.raises(TypeError, match="or a View, got list"):
         plot_partition([1.0])
     with pytest.raises(NotFittedError):
         plot_partition(ODAPartition())

@@ -231,7 +231,7 @@ def test_what_cannot_be_stored_and_what_is_no_state():
     with pytest.raises(TypeError, match="cannot be stored"):
         get_state(Projection(np.array([object()])))
     state = get_state(PCA(2))
-    with pytest.raises(ValueError, match="DictVectorizer is no feature map that a model file may hold"):
+    with pytest.raises(ValueError, match="DictVectorizer is not a feature map that model files support"):
         restore(state | {"class": "DictVectorizer"})
     with pytest.raises(ValueError, match="not the state of a feature map"):
         restore({"anything": 1})
