@@ -135,8 +135,8 @@ class Checked(BaseEstimator):
                 is_free = name.split("__")[-1] in FREE and name not in NOT_FREE
                 if not is_free and not (now is before or _same(now, before)):
                     raise ValueError(
-                        f"{name} must stay {before!r} while learning continues, got {now!r}; fit "
-                        "starts again."
+                        f"{name} must stay {before!r} while learning continues, got {now!r}; call fit "
+                        "to start again."
                     )
         self._begun = given
 

@@ -98,8 +98,8 @@ def show_seeds(entry: Entry, console: Console) -> None:
     console.print(table)
     console.print(
         "return: mean of the greedy episodes with the last policy. seconds: without evaluations. "
-        f"first pass: steps to the first evaluation at {entry.threshold}; hold: the share of the "
-        "evaluations from there on that stay at it. The last row: IQM of the returns, else medians."
+        f"first pass: steps to the first evaluation at {entry.threshold}; hold: the fraction of "
+        "evaluations from there on that reach it. The last row: IQM of the returns, else medians."
     )
 
 
@@ -138,10 +138,10 @@ def show_tasks(entries: list[Entry], console: Console) -> None:
     rows = [costs_row(*pair) for pair in done]
     show_table(console, "What they took: medians over seeds", columns, rows)
     console.print(
-        "IQM and worst: over seeds, of the means of greedy episodes with the last policy. first pass: "
-        "steps to the first evaluation at Gymnasium's threshold (if it has none, reach); hold: the "
-        "share of evaluations from there on that stay at it. cells: the largest of all seeds. seconds: "
-        "without evaluations."
+        "IQM and worst: over seeds, of the means of greedy episodes with the last policy. first "
+        "pass: steps to the first evaluation at Gymnasium's threshold (if it has none, reach); hold: "
+        "the fraction of evaluations from there on that reach it. cells: the largest of all seeds. "
+        "seconds: without evaluations."
     )
 
 

@@ -124,8 +124,9 @@ NOTES = (
     "with a stratified bootstrap interval; ours there: our agent on the tasks the agent was run on.",
     "Seconds: CPU time of training alone, on one thread; sum over tasks of the medians over seeds.",
     "PPO, A2C, DQN-SAC: Stable-Baselines3 with its own defaults; -zoo: with RL Zoo's settings, where "
-    "there are any. DQN-SAC is DQN for discrete actions, SAC for the others. Ours has no options. All "
-    "have the same steps. A task with one run alone adds nothing to the width of an interval.",
+    "there are any. DQN-SAC is DQN for discrete actions, SAC for the others. Ours is with its "
+    "defaults. All have the same number of steps. A task with a single run adds nothing to the width "
+    "of an interval.",
 )
 
 
@@ -148,9 +149,9 @@ def make_page(fields: Sequence[Field]) -> str:
     )
     parts = [
         "# The suite\n",
-        "What our agent makes of tasks of many kinds without any option, where it wins and where it "
-        "loses. `python scripts/benchmark.py suite` runs and prints it; with `--only-kept --output "
-        "docs` it writes this page.\n",
+        "The results of our agent with its defaults on tasks of many kinds, those where it wins and "
+        "those where it loses. `python scripts/benchmark.py suite` runs and prints it; with "
+        "`--only-kept --output docs` it writes this page.\n",
         "![Normalised scores over all tasks, and performance profiles](suite.png)\n",
         seeds_text(fields),
         to_markdown(*pooled_rows(fields, OURS)),
@@ -158,8 +159,8 @@ def make_page(fields: Sequence[Field]) -> str:
         *(f"{note}\n" for note in NOTES),
         "![Return against environment steps, a panel for each task](suite_steps.png)\n",
         "![Return against seconds, a panel for each task](suite_seconds.png)\n",
-        "Lines: IQM over seeds of greedy episodes on the way, with its 95 % interval; dotted the random "
-        "policy, dashed the best return known.\n",
+        "Lines: IQM over seeds of greedy episodes during training, with its 95 % interval; dotted: "
+        "the random policy; dashed: the best return known.\n",
         f"Best returns known: {sources}.\n",
     ]
     return "\n".join(parts)
