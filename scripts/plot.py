@@ -99,7 +99,7 @@ def draw(model: Any, args: Args, folder: Path) -> list[Path]:
         except ValueError as error:
             if args.kind != "all":
                 raise
-            print(f"{kind} is skipped: {error}")
+            print(f"No {kind}: {error}")
             continue
         written.append(path)
     return written

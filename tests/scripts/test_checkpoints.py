@@ -71,7 +71,7 @@ def test_options_of_a_resumed_run_are_its_own(made, run):
     code, output = run("train", "--resume", made, "--gamma", 0.5)
     assert (code, "gamma is 0.99 in" in output) == (2, True)
     code, output = run("train", "--resume", made / "checkpoints")
-    assert (code, "checkpoints is no run of this script" in output) == (2, True)
+    assert (code, "checkpoints is not a run of this script" in output) == (2, True)
 
 
 def test_a_default_that_is_typed_counts_where_a_run_is_resumed(made, run):
