@@ -151,16 +151,19 @@ def _counts(
 def _check_bounded(space: spaces.Box) -> None:
     if not np.issubdtype(space.dtype, np.floating) or space.low.size == 0:
         raise ValueError(
-            f"Action space {space} is not supported; a Box must hold floating-point numbers."
+            f"Action space {space} is not supported; a Box of actions must have a floating-point "
+            "dtype and at least one number."
         )
     if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
         raise ValueError(
             f"Action space {space} is not supported; a Box of actions must be bounded. Wrap the "
             "environment in gymnasium.wrappers.TransformAction with a bounded Box, and leave out "
-            "ClipAction, which takes the bounds away."
+            "ClipAction, which removes the bounds."
         )
     if not (space.low < space.high).all():
-        raise ValueError(f"Action space {space} is not supported; low must be below high.")
+        raise ValueError(
+            f"Action space {space} is not supported; low must be below high in every coordinate."
+        )
 
 
 def describe_space(space: spaces.Space) -> dict[str, Any]:

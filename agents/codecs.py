@@ -84,7 +84,7 @@ class OneHotCodec(ObservationCodec):
         entries = super()._rows(values, outer)
         ones = entries == 1.0
         if (ones != (entries != 0.0)).any() or (ones.sum(axis=-1) > 1).any():
-            raise NotOneHotError("is not one-hot, as all were that this was learned from.")
+            raise NotOneHotError("is not one-hot, unlike all observations of the training.")
         found = np.where(ones.any(axis=-1), ones.argmax(axis=-1), entries.shape[-1])
         return found[..., None].astype(np.float64)
 
@@ -157,8 +157,8 @@ class PrincipalCodec(ObservationCodec):
         """Raise a ValueError that begins with `what` if the codec reduces observations to components."""
         if isinstance(codec, cls):
             raise ValueError(
-                f"{what} of observations in {codec.space}, which are read as principal components; "
-                f"Boxes of up to {LARGE} numbers are accepted. Wrap the environment in "
+                f"{what} for observations in {codec.space}, which are reduced to principal "
+                f"components; Boxes of up to {LARGE} numbers are accepted. Wrap the environment in "
                 "gymnasium.wrappers.ResizeObservation or TransformObservation."
             )
 
@@ -177,7 +177,10 @@ class PrincipalCodec(ObservationCodec):
             if self._components_of(part) is not None:
                 rows = np.asarray(values, dtype=np.float64).reshape(n, -1)
                 if not np.isfinite(rows).all():
-                    raise BadTransitionError("the environment returned NaN or infinity.")
+                    raise BadTransitionError(
+                        "the environment returned an observation with NaN or infinity; it must be "
+                        "finite."
+                    )
                 found[str(part.place)] = Components.of(rows)
         return found
 

@@ -23,102 +23,104 @@ class _AnnealedConfig(Config):
     earlier = MappingProxyType({"gamma_halving": math.inf})
     has_critic: ClassVar[bool]
 
-    gamma: float = setting(0.99, "Discount factor, at first.", "[0, 1)", group="What is maximised")
+    gamma: float = setting(0.99, "Initial discount factor.", "[0, 1)", group="Objective")
     gamma_halving: float | None = setting(
         None,
-        "1 - gamma falls as 1 / (1 + steps / this), to 0.001; with an actor, steps in which its critic "
-        "explains returns well. By default inf, which keeps it; 50,000 where an actor has a Box.",
+        "1 - gamma decays as 1 / (1 + steps / gamma_halving), down to 0.001; TwoTimescaleAC counts "
+        "only steps in which the critic explains returns well. Default: inf, or 50,000 for "
+        "TwoTimescaleAC with continuous actions.",
         "(0, inf]",
     )
     criterion: Literal["discounted", "average"] = setting(
         "discounted",
-        "Maximise the discounted sum of rewards, or, for tasks that never end, their average over time.",
+        "Maximise the discounted sum of rewards or, for continuing tasks, the average reward per step.",
     )
     average_rate: float = setting(
-        0.001, "Stepsize of the average reward, if that is the criterion.", "(0, 1]"
+        0.001, "Stepsize of the estimate of the average reward, for criterion='average'.", "(0, 1]"
     )
-    minimise: bool = setting(False, "Take what the environment returns as a cost.")
+    minimise: bool = setting(False, "Whether the environment returns costs to minimise, not rewards.")
     trace_decay: float = setting(
-        0.9, "Lambda of the eligibility traces: how far back an error reaches.", "[0, 1]"
+        0.9, "Lambda of the eligibility traces: how far back errors are propagated.", "[0, 1]"
     )
     tree: bool = setting(
         False,
-        "Divide the codebook into branches of at most 16 cells, and use the nearest ones only: for "
-        "hundreds of cells and more. With a shared codebook and critical bifurcations.",
-        group="The codebook",
+        "Divide the codebook into branches of at most 16 cells, and use only the nearest ones. For "
+        "hundreds of cells or more; requires codebook='shared' and bifurcation='critical'.",
+        group="Codebook",
     )
     near_branches: int | None = setting(
         None,
-        "On a tree, the branches that an observation is compared with, at most; by default 3, and 4 "
-        "for TwoTimescaleQ with continuous actions.",
+        "With tree=True, the maximum number of branches that an observation is compared with. "
+        "Default: 3, or 4 for TwoTimescaleQ with continuous actions.",
         "[1, 64]",
     )
     max_cells: int | None = setting(
         None,
-        "Cells at most; by default 125, 300 for TwoTimescaleQ with continuous actions, 1,000 on a tree.",
+        "Maximum number of cells. Default: 125, or 300 for TwoTimescaleQ with continuous actions; "
+        "1,000 with tree=True.",
         "[1, inf)",
     )
     local_model: Literal["constant", "linear"] = setting(
-        "linear", "The value of an action in a cell: a number, or a linear function of the observation."
+        "linear", "Value of an action within a cell: constant, or linear in the observation."
     )
     softness: float = setting(
         2.0,
-        "Aggregate states overlap as the association probabilities at this multiple of the annealing "
-        "temperature; 0 takes the nearest cell alone.",
+        "Overlap of cells, which are weighted by association probabilities at this multiple of the "
+        "annealing temperature; 0 uses only the nearest cell.",
         "[0, inf]",
     )
     learning_rate: float = setting(
-        0.1, "Fast stepsize at the first visit.", "(0, 1]", group="Learning values, the fast timescale"
+        0.1, "Fast stepsize at the first visit.", "(0, 1]", group="Value learning (fast timescale)"
     )
-    learning_rate_min: float = setting(0.003, "The fast stepsize never falls below this.", "[0, 1]")
+    learning_rate_min: float = setting(0.003, "Lower bound of the fast stepsize.", "[0, 1]")
     learning_rate_halving: float = setting(
-        100.0, "The fast stepsize falls as (1 + visits / this)^-power.", "[1, inf]"
+        100.0, "The fast stepsize decays as (1 + visits / learning_rate_halving)^-power.", "[1, inf]"
     )
-    learning_rate_power: float = setting(0.8, "Power of that fall; 0 keeps it constant.", "[0, 1]")
+    learning_rate_power: float = setting(0.8, "The power in this decay; 0 keeps it constant.", "[0, 1]")
     growth_hold: int = setting(
         10,
-        "While only the codebook grows, a random action is held for 1 to this many steps.",
+        "Before value learning, each random action is repeated for 1 to growth_hold steps.",
         "[1, inf)",
-        group="Before values are learned",
+        group="Before value learning",
     )
     warmup_steps: int = setting(
         2000,
-        "Steps under random actions that tell the scale of the observations.",
+        "Warm-up: steps of random actions from which the observation scale is estimated.",
         "[2, inf)",
     )
     growth_steps: int | None = setting(
         None,
-        "Steps under random actions in which only the codebook grows, at most; by default 10,000, and "
-        "60,000 if actions are continuous.",
+        "After the warm-up, the maximum number of steps of random actions in which only the codebook "
+        "grows. Default: 10,000, or 60,000 with continuous actions.",
         "[0, inf)",
     )
     growth_cells: int | None = setting(
         None,
-        "Growing alone ends at this many cells; by default 60, and 300 for TwoTimescaleQ with "
-        "continuous actions, but not more than max_cells.",
+        "Number of cells at which this growth phase ends. Default: 60, or 300 for TwoTimescaleQ with "
+        "continuous actions; at most max_cells.",
         "[1, inf)",
     )
     observation_scale: tuple[float, ...] | None = setting(
         None,
-        "A large change of each coordinate of an observation, in its own units; learned if not given.",
+        "A large change of each coordinate of an observation, in its own units; None estimates it.",
         "(0, inf)",
         group="Distances",
     )
     cooling: float = setting(
-        0.8, "Factor from one temperature to the next.", "(0, 1)", group="Annealing, the slow timescale"
+        0.8, "Factor from one temperature to the next.", "(0, 1)", group="Annealing (slow timescale)"
     )
     min_temperature: float = setting(
-        1e-4, "The last temperature, as a fraction of the first critical one.", "(0, 1]"
+        1e-4, "Final temperature, as a fraction of the first critical temperature.", "(0, 1]"
     )
     samples_per_cell: int | None = setting(
-        None, "Slow updates per cell at each temperature; by default 30, and 10 on a tree.", "[1, inf)"
+        None, "Slow updates per cell at each temperature. Default: 30, or 10 with tree=True.", "[1, inf)"
     )
     slow_every: float = setting(
         4.0, "Environment steps between slow updates when learning begins.", "[1, inf]"
     )
     slow_doubling: float = setting(
         20_000.0,
-        "Steps after which the slow updates have become half as frequent, and so on.",
+        "The interval between slow updates grows linearly, and has doubled after this many steps.",
         "[1, inf]",
     )
     slow_a: float = setting(
@@ -129,32 +131,32 @@ class _AnnealedConfig(Config):
     slow_b: float = setting(0.3, "See slow_a.", "[0, inf)")
     flattening: float = setting(
         1.0,
-        "The slow stepsize is divided by this power of the frequency of visits; 0 follows the visits.",
+        "The slow stepsize is divided by this power of the visit frequency; 0 follows the visits.",
         "[0, 2]",
     )
     tol_merge: float = setting(
-        0.3, "Cells closer than the square root of this times the temperature are one.", "[0, inf]"
+        0.3, "Cells with a squared distance below this times the temperature are merged.", "[0, inf]"
     )
-    min_weight: float = setting(1e-5, "Lighter cells are pruned.", "[0, 1]")
+    min_weight: float = setting(1e-5, "Cells with a smaller weight are pruned.", "[0, 1]")
     perturbation: float = setting(
         0.5,
-        "Half the way between the children of a split, in standard deviations of the cell.",
+        "Half the distance between the children of a split, in standard deviations of the cell.",
         "(0, inf)",
     )
     bifurcation: Literal["critical", "perturb"] = setting(
         "critical",
-        "Split below a cell's critical temperature, or double all cells and merge those that stay.",
+        "Split cells below their critical temperature, or duplicate all cells and merge unmoved copies.",
     )
 
     def _check_together(self) -> None:
         if self.max_cells is not None and self.max_cells < (self.growth_cells or 0):
             raise ValueError(
-                f"max_cells must be at least growth_cells, got {self.max_cells} < {self.growth_cells}."
+                f"max_cells must be at least growth_cells={self.growth_cells}, got {self.max_cells}."
             )
         if self.tree and self.bifurcation != "critical":
             raise ValueError(f"tree=True needs bifurcation='critical', got {self.bifurcation!r}.")
         if self.near_branches is not None and not self.tree:
-            raise ValueError(f"near_branches={self.near_branches!r} needs tree=True.")
+            raise ValueError(f"near_branches must be None unless tree=True, got {self.near_branches!r}.")
 
     def plan_growth(self, joint: bool) -> "GrowthPlan":
         """How far the codebook grows; `joint` if it has pairs of observations and continuous actions."""
@@ -214,46 +216,44 @@ class TwoTimescaleConfig(_AnnealedConfig):
 
     trace_decay: float | None = setting(  # type: ignore[assignment]
         None,
-        "Lambda of the eligibility traces, how far back an error reaches: by default 0.9, and 0 in a "
-        "table of states, where too much is tried for traces to last.",
+        "Lambda of the eligibility traces: how far back errors are propagated. Default: 0.9, or 0 in "
+        "a table of states, where frequent exploration cuts the traces.",
         "[0, 1]",
     )
     codebook: Literal["shared", "per_action"] = setting(
         "shared",
-        "One codebook whose cells have a value for each action, or a codebook for each action.",
-        group="Pairs of observations and actions",
+        "One codebook whose cells hold a value for each action, or a codebook for each action.",
+        group="Actions in the codebook",
     )
     action_weight: float = setting(
         0.1,
-        "Half the range of a continuous action, in units of the scaled observations: how much actions "
-        "count in the distance between pairs.",
+        "Half the range of a continuous action in units of the scaled observations: the weight of "
+        "actions in the distance between pairs of observation and action.",
         "(0, inf]",
     )
     learning_rate_by: Literal["cell", "global"] = setting(
-        "cell",
-        "Count the visits of each cell and action, or the average over all.",
-        group="Stepsizes",
+        "cell", "Count the visits of each cell and action, or their average over all.", group="Stepsizes"
     )
     optimism: float = setting(
         1.0,
-        "Q values start at this share of the largest reward for ever, or at 0 if no reward is positive.",
+        "Initial Q values, as a fraction of the discounted return of receiving the largest reward at "
+        "every step; 0 if no reward is positive.",
         "[0, inf)",
         group="Exploration",
     )
     exploration_initial_eps: float = setting(
         0.1,
-        "Share of random actions when learning begins; a table of states goes where it has been least "
-        "instead.",
+        "Fraction of random actions when value learning begins; in a table of states, of actions "
+        "that lead to the least visited states.",
         "[0, 1]",
     )
-    exploration_final_eps: float = setting(0.01, "Share of random actions at the end.", "[0, 1]")
-    exploration_fraction: float = setting(0.1, "Fraction of the run over which it falls.", "[0, 1]")
+    exploration_final_eps: float = setting(0.01, "Final fraction of random actions.", "[0, 1]")
+    exploration_fraction: float = setting(0.1, "Fraction of the run over which this decays.", "[0, 1]")
     hold: int = setting(
-        2, "While values are learned, a random action is held for 1 to this many steps.", "[1, inf)"
+        2, "During value learning, each random action is repeated for 1 to hold steps.", "[1, inf)"
     )
-
     growth_fraction: float = setting(
-        0.2, "Growing alone ends at this fraction of the run at the latest.", "[0, 1]"
+        0.2, "Fraction of the run after which growth ends at the latest.", "[0, 1]"
     )
 
     def _check_together(self) -> None:
@@ -295,30 +295,30 @@ class TwoTimescaleACConfig(_AnnealedConfig):
 
     growth_hold: int = setting(
         10,
-        "Random actions at first, and those of a lost actor, are held for 1 to this many steps.",
+        "In the warm-up, and while no reward is found, actions repeat for 1 to growth_hold steps.",
         "[1, inf)",
-        group="Before anything is learned",
+        group="Before value learning",
     )
     warmup_steps: int = setting(
         3000,
-        "Steps under random actions that tell the scale of the observations, and by which the codebook "
-        "grows; more where no reward differs from the others (which does not count where actions are "
-        "continuous), and no episode comes to its end.",
+        "Warm-up: steps of random actions, which determine the observation scale and the codebook. "
+        "It is extended while no episode has terminated and, with discrete actions, all rewards were "
+        "the same.",
         "[2, inf)",
     )
     growth_steps: int = setting(
         10_000,
-        "Updates of the codebook by the observations of the warm-up, again and again, at most.",
+        "Maximum number of codebook updates in repeated passes over the warm-up observations.",
         "[0, inf)",
     )
     softness: float = with_default(TwoTimescaleConfig, "softness", 4.0)
     learning_rate_halving: float = with_default(TwoTimescaleConfig, "learning_rate_halving", 3000.0)
     actor_rate: float | None = setting(
         None,
-        "Stepsize of the actor, in those of the critic; it moves by errors in units of their mean size. "
-        "By default 1, of an action of n parts 1 / n, and 0.5 if actions are continuous.",
+        "Ratio of the actor's stepsize to the critic's; errors are normalised by their mean size. "
+        "Default: 1 / n for n discrete parts of an action, or 0.5 with continuous actions.",
         "[0, 1000]",
-        group="The actor",
+        group="Actor",
     )
 
 

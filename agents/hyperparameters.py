@@ -25,22 +25,22 @@ HIDDEN = ("self", "_init_setup_model", "hyperparameters")
 # Docstring entries of the arguments that every agent takes in addition to its hyperparameters
 PARAMETERS = """
 policy : str or class, default={policy!r}
-    For the interface's sake; there is one policy, which "MlpPolicy" and SB3's other names mean, too.
+    For compatibility with SB3: there is one policy, which "MlpPolicy" and other names of SB3 mean, too.
 env : str, gymnasium.Env, VecEnv or None
     The environment to learn from, or the id of one; None for a model that is to be loaded. Several
     environments of a VecEnv take turns.
 config : {config}, optional
-    Hyperparameters that were put together before; those that are given by name go before them.
+    Hyperparameters as one object; those that are given as keyword arguments override its values.
 tensorboard_log : str, optional
     Folder for TensorBoard.
 verbose : int, default=0
     0: silent, 1: logs to the terminal.
 seed : int, optional
-    Same seed, same result, on one machine and version.
+    The same seed gives the same result on the same machine with the same versions.
 stats_window_size : int, default=100
-    Episodes over which returns are averaged for the log.
+    Number of episodes over which the returns in the log are averaged.
 device : str, default="cpu"
-    For the interface's sake; there is nothing to put on a GPU.
+    For compatibility with SB3: all computations are on the CPU.
 """
 
 
@@ -89,7 +89,7 @@ class Config:
             except (TypeError, ValueError, OverflowError):
                 accepted = _accepted(one.type, within)
                 if isinstance(value, int | float) and MAX_COUNT < abs(value) < float("inf"):
-                    accepted += f", up to {LARGEST:g}, a whole one up to 2^48"
+                    accepted += f", of magnitude up to {LARGEST:g}, or 2^48 for integers"
                 raise ValueError(f"{one.name} must be {accepted}, got {value!r}.") from None
             object.__setattr__(self, one.name, found)
         self._check_together()
@@ -111,7 +111,7 @@ class Config:
             before, wanted = getattr(self, one.name), getattr(other, one.name)
             late = learned and one.name in self.fixed_by_learning
             if before != wanted and (late or one.name in self.fixed):
-                when = "once values are learned" if late else "of a model that has been made"
+                when = "once values are learned" if late else "once the model has been created"
                 raise ValueError(
                     f"{one.name} cannot be changed {when}: it is {before!r}, got {wanted!r}."
                 )
@@ -189,8 +189,8 @@ def _accepted(kind: Any, within: str, many: bool = False) -> str:
         return " or ".join(map(repr, parts))
     if kind in (bool, NoneType):
         return "True or False" if kind is bool else "None"
-    number = "whole number" if kind is int else "number"
-    found = f"{number}s" if many else f"a {number}"
+    number = "integer" if kind is int else "number"
+    found = f"{number}s" if many else f"{'an' if kind is int else 'a'} {number}"
     return f"{found} in {within}" if within else found
 
 

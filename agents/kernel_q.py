@@ -210,7 +210,7 @@ class KernelLearner(Learner):
     def action_values(self, observations: NDArray[Any]) -> Array:
         """Q(x, a), of shape (n, n_actions), as `Learner.action_values`."""
         if not np.isfinite(observations).all():
-            raise ValueError("observation contains NaN or infinity.")
+            raise ValueError("observation must be finite, but contains NaN or infinity.")
         if not self.is_scaled:  # nothing has been learned
             return np.zeros((len(observations), self.n_actions))
         return self.machine(self.range.scaled(observations))
@@ -225,8 +225,13 @@ class KernelLearner(Learner):
             """A rule: actions are valid indices, and the transitions are less than a mini-batch."""
             taken, n = waiting[:, observations.n_features], actions.n_actions
             right = np.all((taken == np.round(taken)) & (taken >= 0.0) & (taken < n))
-            expect(right, "", "has other actions", f"actions from 0 to {n - 1}")
-            expect(len(waiting) < config.batch_size, "", "is too long", "less than a mini-batch")
+            expect(right, "", "has invalid actions", f"actions from 0 to {n - 1}")
+            expect(
+                len(waiting) < config.batch_size,
+                "",
+                "is too long",
+                f"fewer than {config.batch_size} transitions",
+            )
 
         memory = {
             "action": f"int[E] in [0, {actions.n_actions})",

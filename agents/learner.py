@@ -17,7 +17,7 @@ from oda_rl.agents.random_blocks import RandomBlocks
 
 
 class DivergenceError(ArithmeticError):
-    """The values have grown out of all bounds."""
+    """The values have diverged."""
 
 
 class Learner(ABC):
@@ -210,7 +210,7 @@ class Learner(ABC):
         Raises
         ------
         BadTransitionError, DivergenceError
-            If the observation or the reward is not finite; if the values have grown out of all bounds.
+            If the observation or the reward is not finite; if the values have diverged.
         """
         if not self.is_scaled:
             if not np.isfinite(reward):
@@ -240,7 +240,7 @@ class Learner(ABC):
         if code >= 0:
             return
         if code == DIVERGED:
-            raise DivergenceError(f"the values have grown out of all bounds: {self.remedy}.")
+            raise DivergenceError(f"the values have diverged: {self.remedy}.")
         wrong = (
             f"observation {np.asarray(observation)}" if code == BAD_OBSERVATION else f"reward {reward}"
         )

@@ -73,6 +73,6 @@ def load_model(path: str | os.PathLike[str], **options: Any) -> OnlineAlgorithm:
     kind = storage.kind_of(path)
     found = getattr(agents, kind, None) if kind in agents.__all__ else None
     if not (isinstance(found, type) and issubclass(found, OnlineAlgorithm)):
-        raise ValueError(f"{path} holds a {kind}, which is no agent.")
+        raise ValueError(f"{path} contains a {kind}, which is not an agent of oda_rl.agents.")
     model: OnlineAlgorithm = found.load(path, **options)
     return model

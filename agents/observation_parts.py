@@ -30,7 +30,7 @@ def leaves_of(space: spaces.Space, value: Any, name: str) -> Iterator[tuple[str,
     """Yield names and values of the innermost parts; with `space` itself as `value`, their spaces."""
     if isinstance(space, spaces.Dict | spaces.Tuple):
         if not isinstance(space, spaces.Dict) and len(value) != len(space.spaces):
-            raise ValueError(f"there are {len(value)} parts, not {len(space.spaces)}")
+            raise ValueError(f"it has {len(value)} parts instead of {len(space.spaces)}")
         pairs = space.items() if isinstance(space, spaces.Dict) else enumerate(space)
         for key, inner in pairs:
             inside = f"{name}.{key}" if name else str(key)
@@ -61,20 +61,20 @@ def check_size(space: spaces.Space, part: spaces.Space, size: int, is_one_hot: b
     """Raise a ValueError if a part of a space takes more numbers of a row, `size`, than are accepted."""
     if isinstance(part, spaces.Discrete) and part.n > MOST_STATES:
         raise ValueError(
-            f"Observation space {space} has more states than a table may have, {MOST_STATES:,}. Wrap "
-            "the environment in gymnasium.wrappers.TransformObservation with a function to a Box or a "
-            "MultiDiscrete space."
+            f"Observation space {space} has more states than the {MOST_STATES:,} that are supported. "
+            "Wrap the environment in gymnasium.wrappers.TransformObservation with a function to a "
+            "Box or a MultiDiscrete space."
         )
     if is_one_hot and size > MOST_ONE_HOT:
         raise ValueError(
-            f"Observation space {space} has {size:,} values where there is no table of states, and at "
-            f"most {MOST_ONE_HOT:,} are accepted. Wrap the environment in "
-            "gymnasium.wrappers.TransformObservation with a function to a Box."
+            f"Observation space {space} needs {size:,} one-hot features; at most {MOST_ONE_HOT:,} are "
+            "supported. Wrap the environment in gymnasium.wrappers.TransformObservation with a "
+            "function to a Box."
         )
     if size > MOST_FEATURES:
         raise ValueError(
-            f"Observation space {space} has more numbers than an observation may have, "
-            f"{MOST_FEATURES:,}. Wrap the environment in gymnasium.wrappers.ResizeObservation or "
+            f"Observation space {space} has more numbers per observation than the {MOST_FEATURES:,} "
+            "that are supported. Wrap the environment in gymnasium.wrappers.ResizeObservation or "
             "TransformObservation."
         )
 

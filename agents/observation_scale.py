@@ -258,7 +258,9 @@ class ObservationRange(WarmUp):
         super().__init__(n, warmup_steps)
         in_angles = [i for pair in angles for i in pair]
         if any(i >= n for i in in_angles):
-            raise ValueError(f"angles must be coordinates from 0 to {n - 1}, got {tuple(angles)}.")
+            raise ValueError(
+                f"angles must be indices of coordinates, from 0 to {n - 1}, got {tuple(angles)}."
+            )
         self.source = np.array(
             [(i, -1) for i in range(n) if i not in in_angles] + [tuple(pair) for pair in angles],
             dtype=np.int64,

@@ -87,7 +87,7 @@ class ObservationCodec:
             self.parts.append(Part(place, name, leaf, slice(first, first + size), count, start, hot))
             first += size
         if first == 0:
-            raise ValueError(f"Observation space {space} is not supported: there is nothing in it.")
+            raise ValueError(f"Observation space {space} is not supported: it is empty.")
         self.n_features = self._width = first
         ends = [self._ends(part) for part in self.parts]
         self.low = np.concatenate([low for low, _ in ends])
@@ -151,7 +151,7 @@ class ObservationCodec:
             }
             batch = outer.pop()
             if outer or len(batch) > 1:
-                raise ValueError("its parts have other shapes")
+                raise ValueError("the shapes of its parts do not match")
             rows = self._rows(values, batch)
         except (TypeError, ValueError, LookupError, OverflowError) as error:
             raise self._refuse_to_read(observation, error) from None
@@ -240,9 +240,9 @@ class ObservationCodec:
             array, shape = np.asarray(value), outer + tuple(part.space.shape or ())
             if array.shape != shape:
                 where = f" of {part.name!r}" if part.name else ""
-                raise ValueError(f"the shape{where} is {array.shape}, not {shape}")
+                raise ValueError(f"the shape{where} is {array.shape} instead of {shape}")
             if array.dtype.kind not in "fiubO":
-                raise TypeError(f"{array.dtype} is no dtype of real numbers")
+                raise TypeError(f"the dtype {array.dtype} does not hold real numbers")
             numbers = array.astype(np.float64).reshape(*outer, prod(shape[len(outer) :]))
             if len(part.counts):
                 numbers = self._place(part, numbers)
@@ -285,17 +285,18 @@ class ObservationCodec:
     def _refuse_to_read(self, observation: Any, error: Exception) -> ValueError:
         if type(observation) is tuple and len(observation) == 2 and type(observation[1]) is dict:
             return ValueError(
-                "observation is what reset() of an environment returns: its first part is one."
+                "observation must be one observation or a batch, got the tuple (observation, info) "
+                "that reset() returns; pass its first item."
             )
         if self._is_array and type(observation) is not str:
             own = tuple(self.space.shape or ())
             shape, several = np.shape(observation), f"(n, {str(own)[1:-1].rstrip(',')})"
             if len(shape) not in (len(own), len(own) + 1) or shape[len(shape) - len(own) :] != own:
                 several = several if own else "(n,)"
-                return ValueError(f"observation has shape {shape}; {own} or {several} is expected.")
+                return ValueError(f"observation must have shape {own} or {several}, got {shape}.")
         return ValueError(
-            f"observation {_shorten(observation)} is not one of {self.space}, nor several of them: "
-            f"{error}."
+            f"observation must be in {self.space}, or a batch of such observations, got "
+            f"{_shorten(observation)}: {error}."
         )
 
     def _refuse(self, what: str, observation: Any, error: Exception) -> BadTransitionError:

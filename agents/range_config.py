@@ -20,33 +20,34 @@ class RangeConfig(Config):
     fixed = frozenset(["observation_low", "observation_high", "warmup_steps"])
     fixed_by_learning = frozenset(["warmup_hold"])
 
-    gamma: float = setting(0.99, "Discount factor.", "[0, 1)", group="What is maximised")
+    gamma: float = setting(0.99, "Discount factor.", "[0, 1)", group="Objective")
     exploration_initial_eps: float = setting(
-        0.1, "Share of random actions when learning begins.", "[0, 1]", group="Exploration"
+        0.1, "Fraction of random actions when learning begins.", "[0, 1]", group="Exploration"
     )
-    exploration_final_eps: float = setting(0.0, "Share of random actions at the end.", "[0, 1]")
+    exploration_final_eps: float = setting(0.0, "Final fraction of random actions.", "[0, 1]")
     exploration_fraction: float = setting(
-        0.5, "Fraction of the run over which the share of random actions falls.", "[0, 1]"
+        0.5, "Fraction of the run over which the fraction of random actions decays.", "[0, 1]"
     )
-    hold: int = setting(1, "A random action is held for 1 to this many steps.", "[1, inf)")
+    hold: int = setting(1, "Each random action is repeated for 1 to hold steps.", "[1, inf)")
     observation_low: tuple[float, ...] | None = setting(
         None,
-        "Lower ends of what counts as the range of each coordinate of an observation, in its own "
-        "units; an infinite one, or all if not given, are the space's, or learned in the warm-up where "
-        "that has none.",
+        "Lower end of the range of each coordinate of an observation, in its own units. If None "
+        "or infinite, the lower bound of the observation space or, without one, the lowest value "
+        "of the warm-up.",
         "[-inf, inf]",
         group="Observations",
     )
     observation_high: tuple[float, ...] | None = setting(
-        None, "Upper ends; see observation_low.", "[-inf, inf]"
+        None, "Upper end of the range of each coordinate; see observation_low.", "[-inf, inf]"
     )
     warmup_steps: int = setting(
         1000,
-        "Steps under random actions that tell the rewards, and the range of coordinates without bounds.",
+        "Warm-up: steps of random actions from which the size of rewards and the ranges of unbounded "
+        "coordinates are estimated.",
         "[2, inf)",
     )
     warmup_hold: int = setting(
-        10, "In the warm-up a random action is held for 1 to this many steps.", "[1, inf)"
+        10, "In the warm-up, each random action is repeated for 1 to warmup_hold steps.", "[1, inf)"
     )
 
     def _check_together(self) -> None:

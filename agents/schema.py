@@ -30,7 +30,7 @@ def _bounds(around: Any, sizes: Sizes) -> Schema:
     """Check the shapes of the bounds of a Box before the arrays are read: equal, and not too large."""
     shapes = [tuple(getattr(around[name], "shape", (-1,))) for name in ("low", "high")]
     right = shapes[0] == shapes[1] and 0 < prod(shapes[0]) <= MOST_FEATURES
-    expect(right, "", f"is of the shape {shapes[0]}", f"bounds of up to {MOST_FEATURES} numbers")
+    expect(right, "", f"has shape {shapes[0]}", f"bounds of up to {MOST_FEATURES} numbers")
     return anything
 
 
@@ -38,7 +38,7 @@ def _is_box(space: Any, sizes: Sizes) -> None:
     """Check that the bounds of a Box have its dtype, and that none is above the other."""
     low, high, dtype = space["low"], space["high"], np.dtype(space["dtype"])
     right = low.dtype == high.dtype == dtype and dtype.kind in "biuf" and bool(np.all(low <= high))
-    expect(right, "low", "and high do not go together", "bounds of a Box")
+    expect(right, "low", "does not match high", "low <= high, both of the dtype of the Box")
 
 
 def _parts(around: Any, sizes: Sizes) -> Schema:
@@ -50,7 +50,12 @@ def _numbers(value: Any, sizes: Sizes) -> None:
     """Check that a list, nested or not, has finite numbers only."""
     array = np.asarray(value)
     right = array.dtype.kind in "if" and bool(np.isfinite(array).all()) and array.size > 0
-    expect(right and np.abs(array).max() <= 1e30, "", "is something else", "finite numbers")
+    expect(
+        right and np.abs(array).max() <= 1e30,
+        "",
+        "has other values than finite numbers",
+        "finite numbers",
+    )
 
 
 _LISTS = Rules(anything, _numbers)
@@ -120,9 +125,17 @@ def _warm_up(steps: int, learned: dict[str, str], is_sound: Callable[[Any], bool
         right = (n == 0 or steps <= n <= 2 * steps) if known else n < steps
         right = right and most <= LARGEST
         right = right and len(state.get("transitions", ())) <= steps
-        accepted = f"less than {steps}, or later all of them, up to {LARGEST:g}"
-        expect(right, "seen", f"has {n} observations, up to {most:g}", accepted)
-        expect(not known or is_sound(state), next(iter(learned)), "is no lower end", "a range")
+        accepted = (
+            f"fewer than {steps} or, after the warm-up, 0 or {steps} to {2 * steps}, of magnitude up "
+            f"to {LARGEST:g}"
+        )
+        expect(right, "seen", f"has {n} observations of magnitude up to {most:g}", accepted)
+        expect(
+            not known or is_sound(state),
+            next(iter(learned)),
+            "is invalid",
+            "a positive and finite range or scale",
+        )
 
     return Rules({"is_known": "bool", "seen": "float[seen, obs] in [-inf, inf]", **learned}, fits)
 
@@ -157,13 +170,13 @@ def _is_a_state(state: Any, sizes: Sizes) -> None:
     for part in state.values() if isinstance(state, dict) else [state]:
         array = np.asarray(0.0 if part is None else part)
         right = array.dtype.kind in "biuf" and bool(np.isfinite(array).all())
-        expect(right, "", "is something else", "finite numbers")
+        expect(right, "", "has other values than finite numbers", "finite numbers")
 
 
 def _have_lengths(returns: Any, sizes: Sizes) -> None:
     """Check that the lengths of episodes are numbers of steps."""
     right = np.all((returns[:, 1] >= 0.0) & (returns[:, 1] <= MAX_COUNT))
-    expect(right, "", "have other lengths", "numbers of steps")
+    expect(right, "", "has invalid lengths of episodes", "numbers of steps")
 
 
 # -- the whole ---------------------------------------------------------------------------------------
@@ -183,7 +196,7 @@ def _codecs(agent: Any, state: Any) -> tuple[ActionCodec, ObservationCodec]:
 def _components(around: Any, sizes: Sizes) -> Schema:
     """Schema of the components of the large parts of a space, which no other parts have."""
     space = space_of(around["observation_space"])
-    expect(PrincipalCodec.suits(space), "", "is there", "nothing, as no part of the space is large")
+    expect(PrincipalCodec.suits(space), "", "is present", "none, as no part of the space is large")
     own = PrincipalCodec(space).components
     return {
         place: {"mean": f"float[{len(known.mean)}]", "axes": partial(_axes, place, len(known.mean))}
@@ -217,7 +230,7 @@ def _last_is_one(agent: Any, state: Any, sizes: Sizes) -> None:
     if last is not None:
         is_tuple = isinstance(observations.space, spaces.Tuple)
         rows = observations.encode_many(tuple(last.values()) if is_tuple else last, sizes["E"])
-        expect(np.isfinite(rows).all(), "last_obs", "is not finite", "observations")
+        expect(np.isfinite(rows).all(), "last_obs", "has NaN or infinity", "finite observations")
 
 
 ENVIRONMENT = {

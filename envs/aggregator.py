@@ -57,8 +57,7 @@ class Aggregator:
             self.births.clear()
         elif not self.learn:
             raise ValueError(
-                "learn=False needs a partition that has been fitted, or the path of one; got "
-                f"{partition!r}."
+                f"learn=False needs a fitted partition or the path of one, got partition={partition!r}."
             )
         else:
             self.max_states = max_states or self._partition.max_codevectors
@@ -96,8 +95,8 @@ class Aggregator:
         known &= place[np.where(known, wanted, 0)] >= 0
         if not known.all():
             raise ValueError(
-                f"no cell has the number {wanted[~known].ravel()[0]}; at present these have: "
-                f"{sorted(ids.tolist())}."
+                f"states must be current states, {sorted(ids.tolist())}, got "
+                f"{wanted[~known].ravel()[0]}."
             )
         found = points[place[wanted]].reshape(wanted.shape + self.space.shape)
         dtype = self.space.dtype
@@ -119,7 +118,9 @@ class Aggregator:
     def set_learn(self, learn: bool) -> None:
         """Turn learning on or off; a ValueError if it is turned off in the warm-up."""
         if not learn and self._cells is None:
-            raise ValueError("learn cannot be turned off in the warm-up: there is no partition yet.")
+            raise ValueError(
+                "learn cannot be set to False during the warm-up: there is no partition yet."
+            )
         self.learn = bool(learn)
 
     # -- every step ------------------------------------------------------------------------------
@@ -172,8 +173,8 @@ class Aggregator:
         found = np.asarray(observation)
         if found.shape != shape:
             raise ValueError(
-                f"the environment returned an observation of shape {found.shape}; by its "
-                f"observation_space it must be {shape}."
+                f"the environment returned an observation of shape {found.shape}, but the shape of "
+                f"its observation_space is {shape}."
             )
         return found
 
@@ -207,8 +208,8 @@ class Aggregator:
         partition = self._partition
         if partition.n_features_in_ != n_features:
             raise ValueError(
-                f"partition has {partition.n_features_in_} features, but an observation has "
-                f"{n_features}."
+                f"partition must have {n_features} features, as an observation does, got "
+                f"{partition.n_features_in_}."
             )
         identities: Any = partition._run.identities
         needed = max(identities.n_given, partition.n_codevectors_)
@@ -216,8 +217,8 @@ class Aggregator:
             return max(identities.limit, needed)
         if max_states < needed:
             raise ValueError(
-                f"max_states={max_states} is too small: the cells of the partition have numbers up to "
-                f"{needed - 1}; give at least {needed}."
+                f"max_states must be at least {needed}, as the cells of the partition are numbered up "
+                f"to {needed - 1}, got {max_states}."
             )
         return max_states
 
@@ -278,7 +279,7 @@ def _check_space(space: spaces.Space) -> spaces.Box:
     if isinstance(space, spaces.Dict | spaces.Tuple):
         advice = " Wrap the environment in gymnasium.wrappers.FlattenObservation first."
     elif isinstance(space, spaces.Discrete):
-        advice = " The states are numbers already."
+        advice = " Discrete states need no aggregation."
     raise ValueError(f"Observation space {space} is not supported; a Box is accepted.{advice}")
 
 

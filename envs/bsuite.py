@@ -63,7 +63,7 @@ class _Grid(CompiledEnv):
         if given.shape == (len(most),) and not np.all(
             (given >= 0.0) & (given <= most) & (given % 1.0 == 0.0)
         ):
-            raise ValueError(f"state must be whole numbers from 0 to {most}, not {given.tolist()}")
+            raise ValueError(f"state must be integers from 0 to {most}, not {given.tolist()}")
         super().set_state(given)
 
 

@@ -218,8 +218,8 @@ class Acrobot(_Classic, AcrobotEnv):
         """Lengths, masses, limits, the variant and the torques, in the order that the kernel expects."""
         if self.torque_noise_max > 0:
             raise ValueError(
-                f"torque_noise_max is {self.torque_noise_max}, but must be 0 where the dynamics are "
-                "compiled; gymnasium.make('Acrobot-v1') has the noise"
+                f"torque_noise_max must be 0 for compiled dynamics, got {self.torque_noise_max}; "
+                "gymnasium.make('Acrobot-v1') supports noise"
             )
         variant = self.book_or_nips == "nips"
         return [*super().get_parameters(), variant, *self.AVAIL_TORQUE, SQUARE]

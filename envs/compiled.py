@@ -296,5 +296,6 @@ def _action_size(space: spaces.Space[Any]) -> int:
     if isinstance(space, spaces.Box | spaces.MultiDiscrete | spaces.MultiBinary):
         return int(np.prod(space.shape))
     raise ValueError(
-        f"action space {space} is not supported; Discrete, MultiDiscrete, MultiBinary and Box are"
+        f"action space {space} is not supported; Discrete, MultiDiscrete, MultiBinary and Box are "
+        "accepted"
     )

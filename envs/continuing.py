@@ -130,11 +130,11 @@ def _set_state(inner: Any, state: Any) -> None:
 def _check_numbers(inner: Any, state: dict[str, Any]) -> None:
     """Raise a ValueError if the index of a state, or the value of a card, does not exist."""
     if "s" in state and not inner.observation_space.contains(state["s"]):
-        raise ValueError(f"s is {state['s']!r}; {inner.observation_space} is accepted")
+        raise ValueError(f"s must be in {inner.observation_space}, got {state['s']!r}")
     for hand in ("player", "dealer"):
         cards = state.get(hand, [1])
         if not isinstance(cards, list) or not cards or not set(cards) <= set(range(1, 11)):
-            raise ValueError(f"{hand} is {cards!r}; a list of cards from 1 to 10 is accepted")
+            raise ValueError(f"{hand} must be a list of cards from 1 to 10, got {cards!r}")
 
 
 def _plain(value: Any) -> Any:

@@ -287,7 +287,7 @@ def hand_back(env: gym.Env, state: ArrayLike, elapsed_steps: int, total: float =
     """
     inner = _compiled(env)
     if inner is None:
-        raise ValueError(f"env must have compiled dynamics; {env.unwrapped} has none")
+        raise ValueError(f"env must have compiled dynamics, but {env.unwrapped} has none")
     inner.set_state(state)
     restore_counters(env, elapsed_steps, total)
 

@@ -61,7 +61,7 @@ def pack(value: Any, place: str, arrays: dict[str, NDArray[Any]]) -> Any:
         return value.item() if isinstance(value, np.generic) else value
     if isinstance(value, np.ndarray) and value.dtype.kind in DTYPES:
         if place in arrays:
-            raise TypeError(f"two arrays have the place {place!r}.")
+            raise TypeError(f"two arrays share the place {place!r}.")
         arrays[place] = value
         return {ARRAY: [value.dtype.str, list(value.shape)]}
     if isinstance(value, np.ndarray) and value.ndim == 1 and all(map(_is_plain, value)):
@@ -77,7 +77,7 @@ def pack(value: Any, place: str, arrays: dict[str, NDArray[Any]]) -> Any:
             return {PAIRS: pack([list(pair) for pair in value.items()], place, arrays)}
         return {key: pack(part, inside(place, key), arrays) for key, part in value.items()}
     what = f"array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
-    raise TypeError(f"{place!r} is of the type {what}, which a model file cannot hold.")
+    raise TypeError(f"{place!r} has the type {what}, which a model file cannot store.")
 
 
 def unpack(value: Any, place: str, array_at: Callable[[str, Any], Any], depth: int = 0) -> Any:
@@ -86,23 +86,23 @@ def unpack(value: Any, place: str, array_at: Callable[[str, Any], Any], depth: i
     `array_at(place, [dtype, shape])` returns the array of a place. Raises a RefusedError for a value
     that `pack` does not produce.
     """
-    expect(depth <= DEEPEST, place, "is nested deeper", f"a depth of {DEEPEST}")
+    expect(depth <= DEEPEST, place, "is nested too deeply", f"at most {DEEPEST} levels")
     if isinstance(value, list):
         return [unpack(part, inside(place, i), array_at, depth + 1) for i, part in enumerate(value)]
     if not isinstance(value, dict):
         return value
     if ARRAY in value:
-        expect(len(value) == 1, place, "is an array and more", "an array alone")
+        expect(len(value) == 1, place, "is an array with extra entries", "an array only")
         return array_at(place, value[ARRAY])
     for tag, make in _MAKERS.items():
         if tag in value:
             listed = len(value) == 1 and isinstance(value[tag], list)
-            expect(listed, place, f"is a broken {tag}", "what `save` writes")
+            expect(listed, place, f"is an invalid {tag}", "a value written by `save`")
             parts = unpack(value[tag], place, array_at, depth)
             try:
                 return make(parts)
             except (TypeError, ValueError) as error:
-                raise RefusedError(place, f"is a broken {tag}", "what `save` writes") from error
+                raise RefusedError(place, f"is an invalid {tag}", "a value written by `save`") from error
     return {k: unpack(part, inside(place, k), array_at, depth + 1) for k, part in value.items()}
 
 
@@ -170,10 +170,12 @@ def check_size(*entries: zipfile.ZipInfo) -> None:
         if entry.file_size > MAX_RATIO * entry.compress_size + CHUNK:
             raise DamagedError(f"its entry {entry.filename} claims {entry.file_size} bytes")
         if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise DamagedError(f"its entry {entry.filename} is packed in another way than by deflate")
+            raise DamagedError(
+                f"its entry {entry.filename} is compressed by a method other than deflate"
+            )
     total = sum(entry.file_size for entry in entries)
     if total > MAX_BYTES:
-        raise DamagedError(f"it claims {total} bytes, more than the {MAX_BYTES} that are read")
+        raise DamagedError(f"it claims {total} bytes, more than the limit of {MAX_BYTES}")
 
 
 def check_entries(archive: zipfile.ZipFile, declared: Declared) -> None:
@@ -184,8 +186,8 @@ def check_entries(archive: zipfile.ZipFile, declared: Declared) -> None:
     if missing:
         raise DamagedError(f"it has no entry {min(missing)}")
     if unknown or len(names) > len(expected):
-        entry = min(unknown, default="twice")
-        raise DamagedError(f"it has an entry {entry} that its {HEADER} does not tell")
+        entry = f"the entry {min(unknown)}" if unknown else "a second entry of the same name"
+        raise DamagedError(f"it has {entry}, which its {HEADER} does not declare")
     check_size(*archive.infolist())
 
 
@@ -196,7 +198,7 @@ def declare_array(place: str, tag: Any, declared: Declared) -> ArraySpec:
     sizes = isinstance(shape, list) and all(type(n) is int and 0 <= n <= MAX_BYTES for n in shape)
     known = isinstance(dtype, str) and re.fullmatch(rf"[<>|][{DTYPES}]\d{{1,6}}", dtype)
     right = known and sizes and len(shape) <= MAX_DIMENSIONS and place not in declared
-    expect(right, place, "is told of as an array that cannot be", "what `save` writes")
+    expect(right, place, "is declared as an invalid array", "a value written by `save`")
     declared[place] = ArraySpec(dtype, tuple(shape))
     return declared[place]
 
@@ -211,17 +213,17 @@ def read_array(archive: zipfile.ZipFile, place: str, spec: ArraySpec) -> NDArray
         n_bytes = math.prod(spec.shape) * dtype.itemsize
         size = archive.getinfo(name).file_size - entry.tell()
         if (dtype.str, shape, size) != (spec.dtype, spec.shape, n_bytes):
-            raise DamagedError(f"its array {place} is not of the size that its {HEADER} tells")
+            raise DamagedError(f"its array {place} does not have the size that its {HEADER} declares")
         content = np.empty(n_bytes, dtype=np.uint8)
         for start in range(0, n_bytes, CHUNK):
             part = entry.read(min(CHUNK, n_bytes - start))
             if not part:
-                raise DamagedError(f"its array {place} ends early")
+                raise DamagedError(f"its array {place} is truncated")
             content[start : start + CHUNK] = np.frombuffer(part, dtype=np.uint8)
     if dtype.kind == "b" and np.any(content > 1):
-        raise DamagedError(f"its array {place} has truth values that are neither")
+        raise DamagedError(f"its array {place} has booleans other than 0 and 1")
     if dtype.kind == "U" and np.any(content.view(f"{dtype.byteorder}u4") > sys.maxunicode):
-        raise DamagedError(f"its array {place} has texts of no letters")
+        raise DamagedError(f"its array {place} has invalid Unicode characters")
     return content.view(dtype).reshape(shape, order="F" if fortran else "C")
 
 

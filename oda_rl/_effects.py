@@ -214,5 +214,5 @@ def effects_schema(n_effects: str) -> Schema:
 def _are_effects(effects: Any, sizes: Sizes) -> None:
     """A rule for effects from a file: their features exist, and their knots are sorted."""
     right = np.all((effects["feature"] >= 0) & (effects["feature"] < sizes["d"]))
-    expect(right, "feature", "is none of the features", f"numbers below {sizes['d']}")
+    expect(right, "feature", "has invalid indices of features", f"indices from 0 to {sizes['d'] - 1}")
     are_rising(effects["knots"], sizes, "knots", "knots")

@@ -206,8 +206,8 @@ class _KernelCache(FunctionCache):
         except Exception as error:  # damaged bytes, or modules that have moved, can raise any type
             _warn_once(
                 "broken",
-                f"compiled code in {self.cache_path} cannot be read ({error!r}); it is compiled anew, "
-                "as all that is broken there.",
+                f"compiled code in {self.cache_path} cannot be read ({error!r}); it will be compiled "
+                "again, like all other unreadable files there.",
             )
             self.flush()
             return None
@@ -219,7 +219,8 @@ class _KernelCache(FunctionCache):
         except OSError as error:
             where, why = self.cache_path, error.strerror or str(error)
             message = (
-                f"compiled code cannot be kept in {where} ({why}); it is compiled again the next time."
+                f"compiled code cannot be cached in {where} ({why}); it will be compiled again the "
+                "next time."
             )
             _warn_once((where, why), message)
 

@@ -62,7 +62,7 @@ def anything(around: Any, sizes: Sizes) -> Schema:
 
 def some(value: Any, sizes: Sizes) -> None:
     """A rule: the value is not empty."""
-    expect(len(value) > 0, "", "is empty", "at least one")
+    expect(len(value) > 0, "", "is empty", "at least one item")
 
 
 def inside(place: str, key: object) -> str:
@@ -148,21 +148,21 @@ class _Check:
         names = {name.removesuffix("?") for name in schema}
         for name in value:
             if name not in names:
-                accepted = ", ".join(sorted(names)) or "nothing"
-                raise RefusedError(inside(place, name), "is not known there", accepted)
+                accepted = ", ".join(sorted(names)) or "no entries"
+                raise RefusedError(inside(place, name), "is unknown", accepted)
         for name, own in schema.items():
             key = name.removesuffix("?")
             if key in value:
                 self.entry(own, value[key], sizes, inside(place, key), value)
             elif key == name:
-                raise RefusedError(inside(place, key), "is missing", "a file that has it")
+                raise RefusedError(inside(place, key), "is missing", "an entry of this name")
 
     def list(self, schema: Any, value: Any, sizes: Sizes, place: str, around: Any) -> None:
         """Check a list, with one schema for all items or one for each."""
         if not isinstance(value, list | tuple):
             refuse(place, value, "a list")
         if isinstance(schema, tuple) and len(schema) != len(value):
-            refuse(place, value, f"a list of {len(schema)}")
+            refuse(place, value, f"a list of {len(schema)} items")
         schemas = schema if isinstance(schema, tuple) else schema * len(value)
         for i, (own, part) in enumerate(zip(schemas, value, strict=True)):
             self.entry(own, part, dict(sizes), inside(place, i), around)
@@ -175,5 +175,5 @@ def _own(place: str, function: Callable[[Any, Sizes], Any], value: Any, sizes: S
     except RefusedError as error:
         raise RefusedError(inside(place, error.place), error.found, error.accepted) from None
     except Exception as error:
-        found = f"does not go with the rest ({type(error).__name__}: {error})"
-        raise RefusedError(place, found, "what `save` writes") from error
+        found = f"is inconsistent with other entries ({type(error).__name__}: {error})"
+        raise RefusedError(place, found, "a value written by `save`") from error

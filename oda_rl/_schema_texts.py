@@ -49,7 +49,7 @@ class RefusedError(Exception):
     """
 
     def __init__(self, place: str, found: str, accepted: str) -> None:
-        super().__init__(f"its entry {place!r} {found}; accepted is {accepted}")
+        super().__init__(f"its entry {place!r} {found}; expected {accepted}")
         self.place, self.found, self.accepted = place, found, accepted
 
 
@@ -85,7 +85,7 @@ class _Form(NamedTuple):
 def _read(text: str) -> _Form:
     found = _FORM.fullmatch(text)
     if found is None or found["kind"] not in DTYPES:
-        raise TypeError(f"{text!r} declares nothing; see oda_rl._schema.")
+        raise TypeError(f"{text!r} is not a valid schema; see oda_rl._schema.")
     shape = None if found["shape"] is None else tuple(re.split(r",\s*", found["shape"]))
     within = found["within"] or ("[0, inf)" if found["kind"] == "count" else "(-inf, inf)")
     ends: tuple[str, ...] = (within,)
@@ -188,11 +188,11 @@ def _shown(value: Any) -> str:
     """A short description of a value for messages."""
     if isinstance(value, ArraySpec | np.ndarray):
         dtype = value.dtype if isinstance(value, ArraySpec) else value.dtype.str
-        return f"an array {np.dtype(dtype).name} of the shape {tuple(value.shape)}"
+        return f"a {np.dtype(dtype).name} array of shape {tuple(value.shape)}"
     if isinstance(value, np.generic):
         value = value.item()
     try:
         text = repr(value)
     except ValueError:  # an integer with thousands of digits
-        text = "a number of very many digits"
+        text = "an integer with thousands of digits"
     return text if len(text) <= 60 else text[:57] + "..."

@@ -113,7 +113,7 @@ class Ranks(NamedTuple):
 
 def are_rising(knots: Any, sizes: Sizes, place: str = "", what: str = "quantiles") -> None:
     """A rule for knots (n_knots, ...) from a file: each column is sorted."""
-    expect(np.all(np.diff(knots, axis=0) >= 0.0), place, "are not in order", f"{what}, rising")
+    expect(np.all(np.diff(knots, axis=0) >= 0.0), place, "is not sorted", f"{what} in ascending order")
 
 
 def have_tails(samples: Array, weight: Array) -> bool:

@@ -14,7 +14,7 @@ from oda_rl._types import Array, Labels
 # If standard deviations of features differ by a larger ratio, the smaller ones have no influence.
 # The deviations are those of the first N_COMPARED samples.
 UNLIKE, N_COMPARED = 1e6, 1000
-RESCALE = "rescale the features, as with sklearn.preprocessing.StandardScaler"
+RESCALE = "rescale the features, for example with sklearn.preprocessing.StandardScaler"
 # The largest absolute value of data, so that products of variances are still finite.
 LARGEST = 1e75
 OF_DATA = f"[{-LARGEST}, {LARGEST}]"  # the interval for schemas
@@ -30,7 +30,7 @@ def check_at_least(lower: int, **values: int) -> None:
     """Raise a ValueError if a value is not an integer, or below `lower`."""
     for name, value in values.items():
         if not isinstance(value, Integral) or isinstance(value, bool):
-            raise ValueError(f"{name} must be a whole number, got {value!r}.")
+            raise ValueError(f"{name} must be an integer, got {value!r}.")
         if value < lower:
             raise ValueError(f"{name} must be at least {lower}, got {value}.")
 
@@ -43,7 +43,7 @@ def whole_number(name: str, value: object, lower: int) -> int:
     except (TypeError, ValueError, OverflowError):
         wrong = True
     if wrong:
-        raise ValueError(f"{name} must be a whole number, at least {lower}, got {value!r}.")
+        raise ValueError(f"{name} must be an integer of at least {lower}, got {value!r}.")
     return int(number)
 
 
@@ -51,14 +51,14 @@ def check_non_negative(**values: float) -> None:
     """Raise a ValueError if a number is negative, infinite or NaN."""
     for name, value in values.items():
         if not isinstance(value, Real) or not 0.0 <= value < inf:
-            raise ValueError(f"{name} must be a non-negative number, got {value!r}.")
+            raise ValueError(f"{name} must be a non-negative and finite number, got {value!r}.")
 
 
 def check_positive(**values: float) -> None:
     """Raise a ValueError if a number is not positive, infinite or NaN."""
     for name, value in values.items():
         if not isinstance(value, Real) or not 0.0 < value < inf:
-            raise ValueError(f"{name} must be positive and finite, got {value!r}.")
+            raise ValueError(f"{name} must be a positive and finite number, got {value!r}.")
 
 
 def check_size(values: Array, name: str) -> None:
@@ -74,7 +74,7 @@ def check_size(values: Array, name: str) -> None:
         what = f"numbers beyond {LARGEST:g}" if np.isfinite(value) else "NaN or infinity"
         accepted = "rescale them" if np.isfinite(value) else "all values must be finite"
         if np.isnan(value):
-            accepted += " (sklearn.impute.SimpleImputer fills in what is missing)"
+            accepted += " (sklearn.impute.SimpleImputer fills in missing values)"
         raise ValueError(f"{name} contains {what}: {where}; {accepted}.")
 
 
@@ -95,7 +95,7 @@ def check_class_weight(class_weight: Any) -> None:
         if not is_number or not LEAST_WEIGHT <= weight <= MOST_WEIGHT:
             raise ValueError(
                 f"class_weight must have numbers from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}, got "
-                f"{weight!r} for the class {name!r}; sample_weight=0 leaves samples out."
+                f"{weight!r} for the class {name!r}; use sample_weight=0 to exclude samples."
             )
 
 
@@ -108,8 +108,8 @@ def warn_of_scales(samples: Array, remedy: str) -> None:
     least, most = varying[deviation[varying].argmin()], varying[deviation.argmax() == varying][0]
     if deviation[most] > UNLIKE * deviation[least]:
         warnings.warn(
-            f"feature {most} varies by {deviation[most]:.2g} and feature {least} by "
-            f"{deviation[least]:.2g}, which counts for nothing beside it: {remedy}.",
+            f"feature {most} has a standard deviation of {deviation[most]:.2g}, and feature {least} "
+            f"one of {deviation[least]:.2g}, too small to have any influence: {remedy}.",
             UserWarning,
             stacklevel=4,
         )
@@ -129,8 +129,8 @@ def check_scale(scale: ArrayLike, n_features: int) -> Array:
     right = np.isfinite(found) & (found >= SMALLEST_DEVIATION)
     if found.shape != (n_features,) or not np.all(right):
         raise ValueError(
-            f"scale must be {n_features} positive numbers, one for each feature, from "
-            f"{SMALLEST_DEVIATION:g} on, got {scale!r}."
+            f"scale must be {n_features} finite numbers of at least {SMALLEST_DEVIATION:g}, one for "
+            f"each feature, got {scale!r}."
         )
     return found
 
@@ -154,7 +154,7 @@ class Observed(NamedTuple):
         """
         rows = _array("samples", samples, np.float64, 2)
         if rows.shape[1] != n_features:
-            raise ValueError(f"samples must have {n_features} features, got the shape {rows.shape}.")
+            raise ValueError(f"samples must have {n_features} features, got shape {rows.shape}.")
         n = len(rows)
         kinds = np.zeros(n, dtype=np.int64) if labels is None else _array("labels", labels, np.int64, 1)
         heavy = np.ones(n) if weight is None else _array("sample_weight", weight, np.float64, 1)
@@ -162,7 +162,9 @@ class Observed(NamedTuple):
         beside = {"labels": kinds, "sample_weight": heavy, "targets": outputs}
         for name, found in beside.items():
             if found is not None and len(found) != n:
-                raise ValueError(f"{name} must be one for each of {n} samples, got {len(found)}.")
+                raise ValueError(
+                    f"{name} must have one entry for each of {n} samples, got {len(found)}."
+                )
         return cls(rows, outputs, kinds, heavy)
 
     def after(self, start: int) -> "Observed":
@@ -180,8 +182,8 @@ def _array(name: str, given: Any, dtype: type, dimensions: int) -> NDArray[Any]:
             found = found.astype(dtype, casting="same_kind")
         found = np.ascontiguousarray(found)
     except (TypeError, ValueError) as error:
-        what = "whole numbers" if dtype is np.int64 else "numbers"
+        what = "integers" if dtype is np.int64 else "numbers"
         raise ValueError(f"{name} must be an array of {what}: {error}.") from error
     if found.ndim != dimensions:
-        raise ValueError(f"{name} must have {dimensions} dimensions, got the shape {found.shape}.")
+        raise ValueError(f"{name} must have {dimensions} dimensions, got shape {found.shape}.")
     return found

@@ -333,10 +333,10 @@ def _read_or_fetch(name: str, data_dir: str | os.PathLike[str] | None) -> tuple[
         bunch = fetch_openml(openml_name, version=version, as_frame=False, parser="liac-arff")
     except Exception as error:
         where = (
-            "no --data-dir was given" if data_dir is None else f"there is no {name}*.csv in {data_dir}"
+            "data_dir was not given" if data_dir is None else f"there is no {name}*.csv in {data_dir}"
         )
         raise OSError(
-            f"the data set {name!r} is not at hand: {where}, and OpenML cannot be reached ({error})."
+            f"the data set {name!r} is not available: {where}, and OpenML cannot be reached ({error})."
         ) from error
     numeric = [i for i, column in enumerate(bunch.feature_names) if column not in bunch.categories]
     samples = np.asarray(bunch.data[:, numeric], dtype=np.float64)

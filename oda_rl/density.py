@@ -108,7 +108,10 @@ def histogram(
     """
     ends = numbers_of(box, "box")
     if ends.shape != (2, samples.shape[1]) or not np.all(ends[0] < ends[1]):
-        raise ValueError(f"box must be two rows of {samples.shape[1]}, lower < upper, got {box!r}.")
+        raise ValueError(
+            f"box must be a row of {samples.shape[1]} lower bounds and one of larger upper bounds, "
+            f"got {box!r}."
+        )
     check_at_least(1, n_draws=n_draws)
     volume, error = cell_volumes(ends, len(shares), assign, n_draws, seed)
     nearest = assign(samples)

@@ -45,7 +45,7 @@ VERSION = 6
 # The first bytes of files of other formats.
 STARTS = {b"\x80": "a pickle", b"\x93N": "a single array (.npy)", b"\x1f\x8b": "a gzip archive"}
 SB3 = "_stable_baselines3_version"
-EARLIER = "an earlier version of oda_rl: learn the model again, or read it with that version"
+EARLIER = "an earlier version of oda_rl: train the model again, or load it with that version"
 
 PathOrFile = str | os.PathLike[str] | io.BufferedIOBase
 
@@ -83,7 +83,10 @@ def save(path: PathOrFile, kind: str, state: Mapping[str, Any]) -> Path | None:
     text = json.dumps(header).encode()
     n_bytes = len(text) + sum(array.nbytes for array in found.values())
     if n_bytes > MAX_BYTES or len(text) > MAX_HEADER:
-        raise ValueError(f"a model file holds up to {MAX_BYTES} bytes of arrays, this {kind} has more.")
+        raise ValueError(
+            f"a {kind} of {n_bytes} bytes cannot be saved: a model file has at most {MAX_BYTES} "
+            f"bytes, and {MAX_HEADER} of them outside of arrays."
+        )
     if isinstance(path, io.BufferedIOBase):
         write(path, text, found)
         return None
@@ -123,7 +126,9 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     suffix, target = Path(path).suffix, Path(path).resolve()  # replaces the target of a link
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.exists() and not target.is_file():  # /dev/null, say, which root can replace
-        raise FileExistsError(EEXIST, "it is no file, and cannot be replaced by one", str(path))
+        raise FileExistsError(
+            EEXIST, "it is not a regular file and cannot be replaced by one", str(path)
+        )
     try:
         handle, temporary = tempfile.mkstemp(suffix, f".{target.stem}.", target.parent)
     except OSError as error:  # its message would name the temporary file
@@ -147,7 +152,7 @@ def with_suffix(path: str | os.PathLike[str]) -> Path:
         raise TypeError(f"path must be a str, a path or a binary file, got {path!r}.")
     target = Path(path)
     if not target.name:
-        raise ValueError(f"path must have the name of a file, got {str(path)!r}.")
+        raise ValueError(f"path must end with the name of a file, got {str(path)!r}.")
     return target if target.suffix else target.with_name(target.name + ".npz")
 
 
@@ -192,7 +197,7 @@ def load(path: PathOrFile, kind: str, schema: Schema) -> State:
     with _opened(path) as (archive, name):
         header = _read_header(archive)
         if header["kind"] != kind:
-            raise ModelFileError(f"{name} holds a {header['kind']}, not a {kind}.")
+            raise ModelFileError(f"{name} contains a {header['kind']}, not a {kind}.")
         declared: Declared = {}
         outline = unpack(header["state"], "", lambda place, tag: declare_array(place, tag, declared))
         check(schema, outline, {}, whole=False)  # shapes, before anything is allocated
@@ -213,7 +218,7 @@ def restoring(path: PathOrFile) -> Iterator[None]:
     except Exception as error:
         own = isinstance(error, ValueError | TypeError | ImportError)
         what = str(error) if own else type(error).__name__
-        raise ModelFileError(f"{_name(path)} cannot be made a model of: {what}") from error
+        raise ModelFileError(f"no model can be restored from {_name(path)}: {what}") from error
 
 
 def kind_of(path: PathOrFile) -> str:
@@ -253,7 +258,7 @@ def _opened(path: PathOrFile) -> Iterator[tuple[zipfile.ZipFile, str]]:
         return
     found = _find(Path(path)) if Path(path).name else Path(path)
     if found.is_dir() or (Path(path).is_dir() and not found.is_file()):
-        raise FileNotFoundError(f"{path} is a folder, and no model file.")
+        raise FileNotFoundError(f"{path} is a folder, not a model file.")
     if not found.is_file():
         raise FileNotFoundError(f"there is no model file {found}.")
     with found.open("rb") as file, _explained(file, str(found)) as archive:
@@ -277,7 +282,7 @@ def _explained(file: Any, name: str) -> Iterator[zipfile.ZipFile]:
     file.seek(-len(start), io.SEEK_CUR)
     try:
         if start[:2] not in (b"", b"P", b"PK"):
-            raise _ForeignError(f"it is {_what_begins(start)}, no zip archive")
+            raise _ForeignError(f"it is {_what_begins(start)}, not a zip archive")
         with zipfile.ZipFile(file) as archive:
             yield archive
     except ModelFileError:
@@ -300,35 +305,35 @@ def _what_begins(start: bytes) -> str:
     try:
         start[:48].decode()
     except UnicodeDecodeError:
-        return "of another format"
-    return "a text"
+        return "a file of another format"
+    return "a text file"
 
 
 def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
     names = archive.namelist()
     if HEADER not in names:
         if "header.npy" in names and b'"format": "oda_rl"' in read_plain(archive, "header.npy"):
-            raise _ForeignError(f"its format version is 1, of {EARLIER}; here it is {VERSION}")
+            raise _ForeignError(f"its format version is 1 instead of {VERSION}, from {EARLIER}")
         if SB3 in names:
             raise _ForeignError(
-                "it is one of Stable-Baselines3, which holds pickles: see its `load`, and "
-                "scripts/distill.py, which makes a table of its policy"
+                "it is a model of Stable-Baselines3: load it with that package, or distill it with "
+                "scripts/distill.py"
             )
         arrays = all(name.endswith(".npy") for name in names)
         raise _ForeignError(f"it has no {HEADER}" + (", only arrays" if arrays and names else ""))
     try:
         header = json.loads(read_plain(archive, HEADER).decode())
     except (ValueError, RecursionError) as error:
-        why = "nested too deep" if isinstance(error, RecursionError) else "no JSON"
+        why = "nested too deeply" if isinstance(error, RecursionError) else "not valid JSON"
         raise _ForeignError(f"its {HEADER} is {why}") from error
     if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise _ForeignError(f"its {HEADER} is of another program")
+        raise _ForeignError(f"its {HEADER} was written by another program")
     version = header.get("version")
     if type(version) is not int or version < 1:
-        raise _ForeignError(f"its format version is {version!r}")
+        raise _ForeignError(f"it has an invalid format version, {version!r}")
     if version != VERSION:
-        found = "a newer version of oda_rl: upgrade it" if version > VERSION else EARLIER
-        raise _ForeignError(f"its format version is {version}, of {found}; here it is {VERSION}")
+        found = "a newer version of oda_rl: upgrade oda_rl" if version > VERSION else EARLIER
+        raise _ForeignError(f"its format version is {version} instead of {VERSION}, from {found}")
     if not isinstance(header.get("kind"), str) or not isinstance(header.get("state"), dict):
-        raise DamagedError(f"its {HEADER} does not tell what it holds")
+        raise DamagedError(f"its {HEADER} does not declare a kind and a state")
     return header

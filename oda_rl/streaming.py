@@ -82,7 +82,7 @@ class Stream:
                 raise TypeError(f"estimator must have a method {name}, got {estimator!r}.")
         check_at_least(1, block=block)
         if classes is not None and self._kind != "Classifier":
-            raise ValueError(f"classes are for classifiers alone, got {classes!r} for {estimator!r}.")
+            raise ValueError(f"classes must be None for {estimator!r}, got {classes!r}.")
         announced_classes(classes)
         self._estimator: Any = clone(estimator)
         self.classes, self.block = classes, block
@@ -336,7 +336,7 @@ def _numbers_or_nan(x: Mapping[Any, Any], features: Sequence[Any]) -> tuple[floa
         except (TypeError, ValueError, OverflowError):
             row.append(inf)
         if isinf(row[-1]):
-            accepted = "finite numbers, or NaN or None for what is missing"
+            accepted = "finite numbers, or NaN or None for missing values"
             raise ValueError(f"x must have {accepted}, got {value!r} for {name!r}.")
     return tuple(row)
 

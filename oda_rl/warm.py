@@ -88,18 +88,28 @@ def main(typed: Sequence[str] | None = None) -> int:
     """Compile the chosen parts and print a line for each."""
     parser = argparse.ArgumentParser(prog="python -m oda_rl.warm", description=__doc__)
     work = find_work()
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
-    parser.add_argument("--only", nargs="+", default=[""], help="parts that begin with these words")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="number of parallel processes"
+    )
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        default=[""],
+        help="compile only the parts whose names begin with one of these",
+    )
     args = parser.parse_args(typed)
     chosen = {name: todo for name, todo in work.items() if name.startswith(tuple(args.only))}
     if not chosen or args.jobs < 1:
-        parser.error(f"--only must begin a part's name, --jobs be at least 1; parts: {', '.join(work)}.")
+        parser.error(
+            "--only must be the beginning of a part's name, and --jobs at least 1; the parts are "
+            f"{', '.join(work)}."
+        )
     begun = time.perf_counter()
     with ProcessPoolExecutor(min(args.jobs, len(chosen)), get_context("spawn")) as pool:
         names = {pool.submit(timed, *todo): name for name, todo in chosen.items()}
         for future in as_completed(names):
-            print(f"{names[future]}: {future.result():.1f} s of the processor", flush=True)
-    print(f"All is compiled, after {time.perf_counter() - begun:.1f} s.")
+            print(f"{names[future]}: {future.result():.1f} s of CPU time", flush=True)
+    print(f"Compiled in {time.perf_counter() - begun:.1f} s.")
     return 0
 
 

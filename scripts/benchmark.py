@@ -76,7 +76,7 @@ def main(args: Any) -> int:
     try:
         return run(args, make_console()) or 0
     except WorkersLostError as error:
-        sys.exit(f"It cannot go on: {error}")
+        sys.exit(f"Cannot continue: {error}")
 
 
 def parse(arguments: Sequence[str] | None = None) -> Any:

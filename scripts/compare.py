@@ -80,11 +80,14 @@ def find_mistake(args: Args) -> str | None:
         if given is None:
             continue
         if not given or len(set(given)) < len(given):
-            return f"--{name.replace('_', '-')} needs at least one, and each once; got {list(given)}."
+            return (
+                f"--{name.replace('_', '-')} must have at least one value and no duplicates, got "
+                f"{list(given)}."
+            )
     if args.total_timesteps < args.eval_freq:
         return (
-            f"--total-timesteps must be at least --eval-freq, so that there is a curve; got "
-            f"{args.total_timesteps} and {args.eval_freq}."
+            f"--total-timesteps must be at least --eval-freq, {args.eval_freq}, got "
+            f"{args.total_timesteps}."
         )
     return None
 
@@ -116,7 +119,7 @@ def print_plans(fields: list[Field], plans: list[Plan], args: Args, console: Con
     for line in left_out_of(fields):
         say(line)
     count = len(plans) * len(args.seeds)
-    here = f"{min(effective_n_jobs(args.n_jobs), count)} at once"
+    here = f"{min(effective_n_jobs(args.n_jobs), count)} in parallel"
     where = f"on the workers of {args.dask}" if args.dask else here
     say(f"{count} runs of {args.total_timesteps:,} steps, {where}.")
     for plan in [] if args.fresh else plans:
@@ -165,12 +168,12 @@ def print_paths(fields: list[Field], args: Args, made: Made, console: Console) -
             f"curves    {args.output / 'runs'}/<environment>/<algorithm>-.../seed-<n>.csv; models beside"
         )
     if made.failures:
-        say(f"{len(made.failures)} failed. The same command tries them again.")
+        say(f"{len(made.failures)} runs failed. The same command tries them again.")
     if made.interrupted:
-        say("Interrupted. What has ended is kept; to make the rest:")
+        say("Interrupted. Finished runs are kept; to run the others:")
         say(f"  {typed_again('compare')}")
         return
-    say("To go on, for example:")
+    say("Next, for example:")
     more = sorted({*args.seeds, *range(10)})
     if len(more) > len(args.seeds):
         say(f"  {typed_again('compare', fresh=None, no_fresh=None, seeds=more)}")

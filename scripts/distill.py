@@ -37,7 +37,7 @@ def main(args: Args) -> int:
         return 1
     args.finish(student, path)
     print(formula_table(student), args.compare(teacher, student), sep="\n\n")
-    print(f"The student is in {path}. To make it smaller, to see why it decides, to carry it away:")
+    print(f"The student is in {path}. To shrink, explain or export it:")
     print(what_next(path, "shrink", "explain", "export"))
     return 0
 

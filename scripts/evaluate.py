@@ -59,9 +59,7 @@ def choose_environments(args: Args, env_id: str) -> VecEnv:
     if mode is not None:
         if mode not in (known := render_modes(env_id)):
             option, modes = "--render" if args.render else "--video-dir", ", ".join(known) or "none"
-            raise UnseenError(
-                f"{env_id} has no render mode {mode} (it has {modes}): leave out {option}."
-            )
+            raise UnseenError(f"{env_id} has no render mode {mode} (it has {modes}): omit {option}.")
         envs: VecEnv = DummyVecEnv([lambda: make_visible(args, env_id)])
         envs.seed(args.seed)
         return envs
@@ -94,7 +92,7 @@ def check_spaces(model: OnlineAlgorithm, environments: VecEnv) -> None:
     codec = model.actions
     actions = [action] if codec.is_continuous else codec.decode_many(np.arange(codec.n_actions))
     if not all(done.contains(np.asarray(one)) for one in actions):
-        raise ValueError(f"its actions are in {codec.space}; {done} is expected")
+        raise ValueError(f"its actions are in {codec.space}, but those of the environment are in {done}")
 
 
 def show(console: Console, env_id: str, model: OnlineAlgorithm, results: np.ndarray) -> None:
@@ -104,7 +102,7 @@ def show(console: Console, env_id: str, model: OnlineAlgorithm, results: np.ndar
         ("episodes", f"{len(returns)}"),
         ("return, mean", f"{returns.mean():.1f}"),
         ("  standard deviation", f"{returns.std():.1f}"),
-        ("  least and most", f"{returns.min():.1f} to {returns.max():.1f}"),
+        ("  minimum and maximum", f"{returns.min():.1f} to {returns.max():.1f}"),
         ("length, mean", f"{lengths.mean():.1f}"),
         ("cells", f"{model.n_cells}"),
         ("numbers stored to act", f"{model.n_parameters:,}"),
@@ -122,7 +120,7 @@ def main(args: Args) -> int:
         return 1
     env_id = args.env_id or model.env_id
     if env_id is None:
-        print_line(console, "The model does not say what it was trained on: give --env-id.")
+        print_line(console, "The model does not store the id of its environment: give --env-id.")
         return 1
     try:
         environments = choose_environments(args, env_id)
@@ -130,7 +128,7 @@ def main(args: Args) -> int:
         print_line(console, str(error))
         return 1
     except (gym.error.Error, ModuleNotFoundError) as error:
-        print_line(console, f"There is no environment {env_id}: {error}")
+        print_line(console, f"Cannot make the environment {env_id}: {error}")
         return 1
     try:
         check_spaces(model, environments)
@@ -149,7 +147,7 @@ def main(args: Args) -> int:
         environments.close()
     show(console, env_id, model, np.array(results))
     if args.video_dir:
-        print_line(console, f"The episodes are in {args.video_dir}.")
+        print_line(console, f"The videos are in {args.video_dir}.")
     return 0
 
 

@@ -94,7 +94,7 @@ def print_next(args: Args, model: OnlineAlgorithm, example: NDArray[Any]) -> Non
         print(f"To watch it:\n  {evaluate_command(quote(str(args.model)), model.env_id)}")
         return
     where = " ".join(f"{value:.3g}" for value in example)
-    print("Why it does what it does in a state, for example:")
+    print("To explain its action in a state, for example:")
     print(f"  python scripts/explain.py {quote(str(args.model))} --observation {where}")
 
 
@@ -112,13 +112,13 @@ def write_html(args: Args, path: Path) -> None:
 def check(args: Args) -> None:
     """Raise a ValueError if a typed option has no effect, or the picture's format is unknown."""
     alone, with_page = ("observation", "dimensions", "markdown", "picture"), ("env_id", "grown", "data")
-    unused, why = (with_page, "goes with") if args.html is None else (alone, "does not go with")
+    unused, why = (with_page, "requires") if args.html is None else (alone, "cannot be used with")
     for name in unused:
         if getattr(args, name) != getattr(Args, name):
             raise ValueError(f"--{name.replace('_', '-')} {why} --html.")
     kinds = sorted(FigureCanvasBase.get_supported_filetypes())
     if args.picture is not None and args.picture.suffix[1:] not in kinds:
-        raise ValueError(f"picture must end with .{', .'.join(kinds)}; got {args.picture}.")
+        raise ValueError(f"--picture must end with .{', .'.join(kinds)}; got {args.picture}.")
 
 
 def main(args: Args) -> int:
@@ -144,7 +144,7 @@ def main(args: Args) -> int:
         for sheet in explanation_sheets(table, explanation):
             print(f"\n{sheet}")
         print()
-    print(f"All of it as text is in {markdown}, the picture in {picture}.")
+    print(f"The whole text is in {markdown}, the picture in {picture}.")
     print_next(args, model, example_of(model, table))
     return 0
 

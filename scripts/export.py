@@ -112,18 +112,18 @@ def run_exported(path: Path, program: PolicyProgram, states: Array) -> tuple[Arr
     """
     if path.suffix == ".py":
         decide = runpy.run_path(str(path))["decide"]
-        return np.array([decide(state) for state in states.tolist()]), "run by Python"
+        return np.array([decide(state) for state in states.tolist()]), "run with Python"
     if path.suffix == ".c":
         if shutil.which("cc") is None:
-            return None, "there is no cc to compile it"
+            return None, "not compiled, as cc is not installed"
         found, nanoseconds = run_compiled(path, program, states)
-        return found, f"compiled with cc, {nanoseconds:.0f} ns a decision"
+        return found, f"compiled with cc, {nanoseconds:.0f} ns per decision"
     try:
         import onnxruntime
     except ImportError:
-        return None, "onnxruntime is not installed"
+        return None, "not run, as onnxruntime is not installed"
     session = onnxruntime.InferenceSession(str(path))
-    return session.run(["action"], {"observation": states})[0], "run by onnxruntime"
+    return session.run(["action"], {"observation": states})[0], "run with onnxruntime"
 
 
 def run_compiled(
@@ -190,14 +190,14 @@ def main(args: Args) -> int:
     print(f"{path}: {len(program.values)} cells, {program.n_numbers:,} numbers, {size:.1f} kB; {how}.")
     if found is not None:
         same = agreement(model, states, found)
-        print(f"The file's action is the agent's in {same:.2%} of {STATES:,} states.")
+        print(f"The file chooses the action of the agent in {same:.2%} of {STATES:,} states.")
     if found is not None and path.suffix == ".c":
         same = agreement(model, states, run_compiled(path, program, states, "float")[0])
-        print(f"In single precision (-DREAL=float) it is in {same:.2%}.")
+        print(f"In single precision (-DREAL=float) it does in {same:.2%}.")
     typed = {"path": path, "folder": path.parent, "name": path.name}
     quoted = {name: quote(str(part)) for name, part in typed.items()}
     command = NEXT[path.suffix].format(**quoted, text=str(path))
-    print(f"To decide with it:\n  {command}")
+    print(f"To use it:\n  {command}")
     return 0
 
 

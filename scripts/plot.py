@@ -51,9 +51,9 @@ def draw_codebook(model: Any, args: Args) -> Any:
     """Draw all codevectors over two dimensions."""
     view = plotting.view_of(model)
     if not len(view.codevectors):
-        raise ValueError("it has no codevectors.")
+        raise ValueError("the model has no codevectors.")
     if view.n_features == 1:
-        raise ValueError("it has one dimension.")
+        raise ValueError("the model has one dimension; two are needed.")
     labels = np.zeros(len(view.codevectors), dtype=int) if view.labels is None else view.labels
     return plotting.plot_codebook(
         view.codevectors,
@@ -113,14 +113,14 @@ def main(args: Args) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         written = draw(model, args, folder)
     except (FileNotFoundError, ValueError) as error:
-        print(f"Cannot draw this: {error}")
+        print(f"Cannot plot the model: {error}")
         return 1
     if not written:
         return 1
     names = plotting.view_of(model).feature_names
-    print(f"{type(model).__name__} with the dimensions")
+    print(f"{type(model).__name__}, with the dimensions")
     print(*(f"  {j}: {name}" for j, name in enumerate(names)), sep="\n")
-    print("is drawn in", *(f"  {path}" for path in written), sep="\n")
+    print("The plots are in", *(f"  {path}" for path in written), sep="\n")
     if args.kind == "all" and len(written) > 1:
         command = f"  python scripts/plot.py {quote(str(args.model))}"
         if len(names) > 2:

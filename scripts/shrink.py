@@ -53,7 +53,7 @@ def main(args: Args) -> int:
     parts = front.table(), formula_table(student), args.compare(teacher, student)
     print(*parts, sep="\n\n")
     print(f"The model is in {path}, tables and pictures in {', '.join(map(str, files))}.")
-    print(f"To see why it decides, and to carry it away:\n{what_next(path, 'explain', 'export')}")
+    print(f"To explain or export it:\n{what_next(path, 'explain', 'export')}")
     return 0
 
 

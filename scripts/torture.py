@@ -109,7 +109,7 @@ def main(args: Args) -> int:
     names = list(args.only or ATTACKS)
     unknown = [name for name in names if name not in ATTACKS]
     if unknown:
-        print(f"there is no attack {unknown[0]!r}; there are {', '.join(ATTACKS)}.", file=sys.stderr)
+        print(f"there is no attack {unknown[0]!r}; available are {', '.join(ATTACKS)}.", file=sys.stderr)
         return 2
     files.choose(args.models)
     for module in MODULES:

@@ -119,8 +119,8 @@ def show(console: Console, folder: Path, result: dict[str, Any]) -> None:
         ("cells", f"{result['n_cells']}"),
         ("numbers stored to act", f"{result['n_parameters']:,}"),
         ("environment steps", f"{result['steps']:,}"),
-        ("  of which before the policy that was kept", f"{result['kept_at']:,}"),
-        ("seconds, evaluations during the training included", f"{result['seconds']:.1f}"),
+        ("  of which before the kept policy", f"{result['kept_at']:,}"),
+        ("seconds, including evaluations during training", f"{result['seconds']:.1f}"),
         ("model file", f"{result['file_bytes'] / 1000:.1f} kB"),
     ]
     title = f"{result['env_id']}, seed {result['seed']}"
@@ -128,7 +128,7 @@ def show(console: Console, folder: Path, result: dict[str, Any]) -> None:
     is_drawn = ", its picture in training.png" if result["n_cells"] else ""
     logs, file = quote(str(folder.parent.parent)), quote(str(folder / "model.npz"))
     for line in (
-        f"The run is in {folder}{is_drawn}. To look further:",
+        f"The run is in {folder}{is_drawn}. Next:",
         f"  tensorboard --logdir {logs}",
         f"  {evaluate_command(file, result['env_id'])}",
         f"  python scripts/explain.py {file}",
@@ -141,7 +141,7 @@ def begin(args: Args, folder: Path, say: Any) -> tuple[OnlineAlgorithm, dict[str
     env_id = find_training_id(args)
     environment = make_vec_env(env_id, args.n_envs, seed=args.seed)
     kind = getattr(oda_rl.agents, args.algorithm)
-    twin = "" if env_id == args.env_id else f" (in {env_id}, which is the same compiled)"
+    twin = "" if env_id == args.env_id else f" (in {env_id}, its compiled equivalent)"
     run = None
     if args.resume is None:
         model = kind(env=environment, seed=args.seed, config=args.agent)
@@ -149,7 +149,7 @@ def begin(args: Args, folder: Path, say: Any) -> tuple[OnlineAlgorithm, dict[str
     else:
         model, run = load_last(folder, kind, environment)
         steps = f"step {model.num_timesteps:,} of {args.total_timesteps:,}"
-        say(f"Going on with {folder} from {steps}{twin}.")
+        say(f"Resuming {folder} from {steps}{twin}.")
     if env_id.endswith(f":{model.env_id}"):
         model.env_id = env_id  # the environment's own id lacks the module that registers it
     board = SteadyTensorBoard(folder, model.num_timesteps + 1 if run else None, say)
@@ -173,7 +173,7 @@ def main(args: Args) -> int:
         if run is not None:
             checkpoints.restore(model, run)
     except (OSError, ValueError, ModuleNotFoundError, gym.error.Error) as error:
-        say(f"The training cannot begin: {error}")
+        say(f"The training cannot start: {error}")
         return 2
     begun = time.perf_counter()
     trouble = train(model, args, callbacks, checkpoints, console)
@@ -190,7 +190,7 @@ def main(args: Args) -> int:
         say(f"The training ended early: {trouble}")
         say(f"The model, as it was after {model.num_timesteps:,} steps, is in {folder}.")
         if steps := last_step(folder):
-            say(f"To go on from step {steps:,}:")
+            say(f"To resume from step {steps:,}:")
             say(f"  python scripts/train.py --resume {quote(str(folder))}")
     try:
         finish(model, args, folder, keeper, seconds, trouble, console)

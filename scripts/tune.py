@@ -101,17 +101,15 @@ def make_study(args: Args, task: Task) -> optuna.Study:
 def find_mistake(args: Args) -> str | None:
     """What is wrong with the arguments, if anything."""
     if not args.seeds:
-        return "--seeds needs at least one."
+        return "--seeds must have at least one value."
     both = sorted(set(args.seeds) & set(args.report_seeds))
     if both:
         return (
-            "--report-seeds must be other seeds than --seeds, by which is chosen; "
-            f"got {both[0]} in both."
+            f"--report-seeds must differ from --seeds, which are used for the search; got {both[0]} "
+            "in both."
         )
     if args.total_timesteps < args.rungs:
-        return (
-            f"--total-timesteps must be at least --rungs; got {args.total_timesteps} and {args.rungs}."
-        )
+        return f"--total-timesteps must be at least --rungs, {args.rungs}, got {args.total_timesteps}."
     return None
 
 
@@ -150,7 +148,7 @@ def compare(options: dict[str, Any], task: Task, args: Args, console: Console) -
             rows.append(
                 [name, f"{entry.iqm:.1f}", worst, f"{len(runs)}", f"{entry.median('cells'):.0f}"]
             )
-    title = "On seeds by which nothing was chosen"
+    title = "On seeds that the search did not use"
     show_table(console, title, ("", "IQM of returns", "worst", "seeds", "cells"), rows)
 
 
@@ -177,7 +175,7 @@ def show(study: optuna.Study, args: Args, console: Console) -> dict[str, Any]:
 def print_next(options: dict[str, Any], task: Task, args: Args, console: Console) -> None:
     """Print commands to type next."""
     typed = " ".join(f"--{name.replace('_', '-')} {value:.6g}" for name, value in options.items())
-    console.print("To go on, for example:")
+    console.print("Next, for example:")
     for command in (
         f"python scripts/train.py --algorithm {task.agent} --env-id {task.env_id} {typed}",
         typed_again("tune", n_trials=[2 * args.n_trials]),
@@ -205,14 +203,14 @@ def main(args: Args) -> int:
         study = make_study(args, task)
     except (ImportError, SQLAlchemyError) as error:
         reason = str(error).partition("\n")[0]
-        print_line(console, f"The study cannot be kept in {args.storage}: {reason}")
+        print_line(console, f"The study cannot be stored in {args.storage}: {reason}")
         return 2
     again = requeue_lost(study)
     if again:
-        console.print(f"{again} trials of a process that is no more are made again.")
+        console.print(f"{again} trials of a process that has ended are repeated.")
     early = run_trials(study, task, args, console)
     if early:
-        print_line(console, f"{early}. What has ended is kept; the same command goes on.")
+        print_line(console, f"{early}. Finished trials are kept; the same command continues.")
     if not any(trial.value is not None for trial in find_done(study)):
         return 1
     options = show(study, args, console)

@@ -55,8 +55,8 @@ def adapt(kind: Any) -> Any:
                 options["learning_rate"] = rate.val
             elif callable(rate):
                 raise ValueError(
-                    "learning_rate must be a number, not lin_...: it falls by itself, as "
-                    "learning_rate_halving and learning_rate_power say."
+                    "learning_rate must be a number, not a schedule such as lin_...: "
+                    "learning_rate_halving and learning_rate_power determine how it decays."
                 )
             super().__init__(*args, **options)
 

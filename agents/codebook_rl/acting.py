@@ -307,5 +307,5 @@ class ActingLearner(RecordingLearner):
         points = np.ascontiguousarray(observations, dtype=np.float64)
         with self._table.for_reading() as (table, _):
             if not evaluate(table, points, actions, values):
-                raise ValueError("observation contains NaN or infinity.")
+                raise ValueError("observation must be finite, but contains NaN or infinity.")
         return actions, values

@@ -75,7 +75,7 @@ class ActorCriticLearner(TwoTimescaleLearner):
             If an observation is not finite, or actions are continuous.
         """
         if self.actions.is_continuous:
-            raise ValueError("points of a Box have no probabilities; ask for distributions().")
+            raise ValueError("continuous actions have no probabilities; use distributions() instead.")
         preferences = self.action_values(observations)
         parts = np.exp(preferences - preferences.max(axis=1, keepdims=True))
         found: NDArray[np.float64] = parts / parts.sum(axis=1, keepdims=True)
@@ -101,7 +101,9 @@ class ActorCriticLearner(TwoTimescaleLearner):
             If an observation is not finite, or actions are discrete.
         """
         if not self.actions.is_continuous:
-            raise ValueError("numbered actions have no deviations; ask for probabilities().")
+            raise ValueError(
+                "discrete actions have no standard deviations; use probabilities() instead."
+            )
         return self.describe(self.action_values(observations))
 
     def state_values(self, observations: NDArray[Any]) -> NDArray[np.float64]:

@@ -85,8 +85,8 @@ class Sizes:
         n_coordinates, options = len(actions.centre), actions.options if config.has_critic else ()
         if n_states * actions.n_actions > MOST_PAIRS:
             raise ValueError(
-                f"The table of {n_states:,} states and {actions.n_actions:,} actions would have more "
-                f"values than {MOST_PAIRS:,}: have fewer states or actions."
+                f"A table of {n_states:,} states and {actions.n_actions:,} actions has more values "
+                f"than the {MOST_PAIRS:,} that are supported: reduce the number of states or actions."
             )
         is_joint = actions.is_continuous and not config.has_critic
         table, tree = n_states > 0, config.tree and not n_states

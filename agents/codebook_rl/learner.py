@@ -120,7 +120,9 @@ class TwoTimescaleLearner(ActingLearner):
         """Use other hyperparameters, as `Learner.use`; stepsizes of cells scale with `learning_rate`."""
         least, most = self.n_cells, config.plan_growth(self.sizes.n_joint > 0).max_cells
         if most < least and most != self.slow.plan.max_cells:
-            raise ValueError(f"max_cells must be at least {least}, the cells in use, got {most}.")
+            raise ValueError(
+                f"max_cells must be at least {least}, the number of cells in use, got {most}."
+            )
         ratio = config.learning_rate / self.config.learning_rate
         super().use(config)
         self.slow.use(config)

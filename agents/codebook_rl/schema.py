@@ -62,11 +62,16 @@ def _is_a_tree(tree: Any, sizes: Sizes) -> None:
     each = np.sort(child.ravel())
     right = np.array_equal(each, [*range(-n - 1, 0), *range(1, n)] if n else [])
     right = right and bool(np.all((child < 0) | (child > np.arange(n)[:, None])))
-    expect(right, "child", "is no tree", "every node and branch once, after what is above it")
+    expect(right, "child", "is not a tree", "every node and branch exactly once, after its parent")
     branch, most = tree["branch"], names.BRANCH_WIDTH
     counts = np.bincount(branch, minlength=n + 1)
     right = bool(np.all(branch[1:] >= branch[:-1]) and np.all((counts >= 1) & (counts <= most)))
-    expect(right, "branch", "is out of order, or too full", f"1 to {most} cells for each in turn")
+    expect(
+        right,
+        "branch",
+        "is not sorted, or has a branch with too many or no cells",
+        f"sorted branches of 1 to {most} cells",
+    )
 
 
 def _lists_the_living(ledger: Any, sizes: Sizes) -> None:
@@ -74,7 +79,7 @@ def _lists_the_living(ledger: Any, sizes: Sizes) -> None:
     pairs = zip(ledger["alive"], ledger["living"], ledger["n_living"], strict=True)
     for alive, living, n in pairs:
         right = np.array_equal(np.sort(living[:n]), np.flatnonzero(alive))
-        expect(right, "living", "are not those that are alive", "each of them once")
+        expect(right, "living", "does not match alive", "each cell that is alive exactly once")
 
 
 class _Room(NamedTuple):
@@ -114,42 +119,49 @@ class _Room(NamedTuple):
         """Check the phase, the running figures, and the size and magnitudes of the codebook."""
         known, phase = state["warm_up"]["is_known"], int(state["counters"][names.PHASE])
         right = (phase == names.GROWING and not self.n_states) or (known and phase == names.LEARNING)
-        expect(right, "counters", f"have the phase {phase}", "0, and 1 after the warm-up or for a table")
+        expect(right, "counters", f"has the phase {phase}", "0, or 1 after the warm-up or for a table")
         never = (state["figures"][names.NEXT_SLOW] == np.inf) == (self.n_states > 0)
-        expect(never, "figures", "have another time of an update", "that, or for a table no time")
+        expect(
+            never,
+            "figures",
+            "has an invalid time of the next slow update",
+            "infinity for a table, else a finite time",
+        )
         for figure, (low, high) in FIGURES.items():
             if figure >= len(state["figures"]):
                 continue
             right = low <= state["figures"][figure] <= high
-            expect(right, "figures", f"have {state['figures'][figure]} at {figure}", f"{low} to {high}")
+            expect(
+                right, "figures", f"has {state['figures'][figure]} at index {figure}", f"{low} to {high}"
+            )
         place, cells = self._cells(state)
         # traces reach some multiples of NOWHERE before their common factor is multiplied out
         for name, most in (("location", names.NOWHERE), ("axis", names.NOWHERE), ("payload", LARGEST)):
             largest = np.abs(cells.get(name, 0.0)).max(initial=0.0)
             expect(largest <= most, f"{place}/{name}", f"has {largest:.2g}", f"up to {most:g}")
         k, n, room, most = sizes.get("K", 0), sizes["N"], self.arrays.capacity, self.arrays.max_cells
-        expect(k <= room, "slow/codebook/weight", f"is of {k} cells", f"{room}, twice max_cells")
-        expect(n < most, "slow/tree/offset", f"is of {n} planes", f"less than {most}, max_cells")
+        expect(k <= room, "slow/codebook/weight", f"has {k} cells", f"at most {room}, twice max_cells")
+        expect(n < most, "slow/tree/offset", f"has {n} planes", f"fewer than max_cells, {most}")
 
     def learns(self, state: Any, sizes: Sizes) -> None:
         """Check the visits and stepsizes, and that only an annealing learner has paused."""
         place, rows = self._rows(state)
         right = all(bool(np.all(rows[name] >= 0.0)) for name in ("visits", "rate", "density"))
         right = right and bool(np.all(rows["rate"] <= 1.0))
-        accepted = "no less than 0, stepsizes up to 1"
-        expect(right, place, "has visits or stepsizes that cannot be", accepted)
+        accepted = "non-negative numbers, stepsizes of at most 1"
+        expect(right, place, "has invalid visit counts or stepsizes", accepted)
         done = int(state["counters"][names.LEVEL_DONE])
         anneals = state["warm_up"]["is_known"] and not self.n_states
         right = done == 0 or (anneals and done == names.FINISHED)
         right = right or (anneals and done == names.VISITED and self.arrays.has_critic)
-        expect(right, "counters", f"have the pause {done}", "0, or one that the agent makes")
+        expect(right, "counters", f"has the pause code {done}", "0, or a code that this agent uses")
 
     def leads(self, state: Any, sizes: Sizes) -> None:
         """Check that each state-action pair of a table led to a state, or to the end of an episode."""
         place, rows = self._rows(state)
         led_to = rows.get("next", np.empty(0))
         right = bool(np.all((led_to >= -1) & (led_to < self.n_states) & (led_to % 1 == 0)))
-        expect(right, place, "leads to no state", f"states from 0 to {self.n_states - 1}, or -1")
+        expect(right, place, "has an invalid next state", f"states from 0 to {self.n_states - 1}, or -1")
 
     def remembers(self, state: Any, sizes: Sizes) -> None:
         """Check that the memory of the last step refers to branches and cells that exist."""
@@ -159,10 +171,10 @@ class _Room(NamedTuple):
         places = found * (names.BRANCH_WIDTH if branched else sizes.get("K", 0))
         near = max(1, self.arrays.near_branches) if state["warm_up"]["is_known"] else 0
         right = np.all(n_found <= min(sizes["F"], near))
-        expect(right, "memory/n_found", "is beyond those found", "as many as were found")
-        expect(np.all(only < places), "memory/only", "is beyond those found", "a cell of them, or -1")
+        expect(right, "memory/n_found", "is too large", "at most the number of branches in use")
+        expect(np.all(only < places), "memory/only", "is out of range", "a cell that was found, or -1")
         right = np.all((n_found == 0) | (state["memory"]["norm"] > 0.0))
-        expect(right, "memory/norm", "is 0 though cells were found", "a number above 0")
+        expect(right, "memory/norm", "is not positive although cells were found", "a positive number")
 
 
 def _ledger(around: Any, sizes: Sizes) -> Schema:

@@ -107,7 +107,7 @@ class Distillation:
         self.rng = np.random.default_rng(student.seed)
         env_id: Any = student.env_id
         if env_id is None:  # no environment, or one without an id to make copies of
-            raise ValueError("env must be the id of a registered environment.")
+            raise ValueError("env must be the id of a registered environment; the one given has no id.")
         asked = Teacher(teacher, student.observations, student.actions)
         self.name = f"{type(teacher).__name__} on {env_id}, distilled"
         config: Any = self.config

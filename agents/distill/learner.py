@@ -102,7 +102,7 @@ class ProgramLearner:
             If an observation is not finite.
         """
         if not np.isfinite(observations).all():
-            raise ValueError("the observation is not finite.")
+            raise ValueError("observation must be finite, but contains NaN or infinity.")
         return self.with_all_actions(self.program.action_values(observations))
 
     def with_all_actions(self, values: Array) -> Array:
@@ -175,14 +175,14 @@ class ProgramLearner:
 
         def slopes_fit(state: Any, sizes: Sizes) -> None:
             right = state["slopes"].shape[2] in (0, sizes["obs"])
-            expect(right, "slopes", f"have {state['slopes'].shape[2]} coordinates", "all, or none")
-            expect(points or len(state["known"]) > 0, "known", "are none", "at least one action")
+            expect(right, "slopes", f"has {state['slopes'].shape[2]} coordinates", "all, or none")
+            expect(points or len(state["known"]) > 0, "known", "is empty", "at least one action")
             low, high = state["low"], state["high"]
             finite = [bound[np.isfinite(bound)] for bound in (low, high)]
             largest = np.abs(np.concatenate(finite)).max(initial=0.0)
             fit = np.all((low <= high) & (low < np.inf) & (high > -np.inf))
             right = bool(fit and largest <= LARGEST)
-            expect(right, "low", "and high do not go together", f"ends up to {LARGEST:g}, or none")
+            expect(right, "low", "does not match high", f"low <= high, up to {LARGEST:g} or infinite")
 
         entries = {
             "known": known,

@@ -20,37 +20,41 @@ if TYPE_CHECKING:
 class DistilledConfig(Config):
     """Hyperparameters of distillation; each is a keyword argument of `distill` and `shrink`."""
 
-    max_cells: int = setting(10, "Cells at most.", "[1, 1000]", group="The table")
+    max_cells: int = setting(10, "Maximum number of cells.", "[1, 1000]", group="Table")
     local_model: Literal["linear", "constant"] = setting(
-        "linear", "Whether preferences change along the coordinates within a cell, or not."
+        "linear", "Whether the preferences are linear in the observation within a cell, or constant."
     )
     cells_of: Literal["codebook", "tree"] = setting(
         "codebook",
-        "Where cells lie: those of one codebook that is annealed as a whole, or the leaves of a tree, "
-        "which is divided where the teacher is told worst.",
+        "Source of the cells: a codebook annealed as a whole, or the leaves of a tree, which is "
+        "split where it fits the teacher worst.",
     )
     softness: float = setting(
         1.0,
-        "How far cells overlap, in mean squared distances of states from the nearest codevector; with 0 "
-        "the nearest cell decides alone.",
+        "Overlap of the cells, in units of the mean squared distance between states and their "
+        "nearest codevectors. With 0, only the nearest cell is used.",
         "[0, 100]",
     )
     rounds: int = setting(
         8,
-        "Tables that are fitted one after the other, the first to what the teacher did where it went "
-        "itself, the others to what it would have done where their predecessors went, too.",
+        "Number of rounds of DAgger. The first fits a table to the teacher's actions in the "
+        "states that the teacher visits; later ones add its actions in the states that the "
+        "previous table visits.",
         "[1, 1000]",
         group="Learning from the teacher",
     )
-    steps_per_round: int = setting(5000, "Steps of each.", "[100, inf)")
-    n_copies: int = setting(5, "Copies of the environment that are watched together.", "[1, 1000]")
+    steps_per_round: int = setting(5000, "Environment steps recorded in each round.", "[100, inf)")
+    n_copies: int = setting(
+        5, "Number of copies of the environment that are run in parallel to record states.", "[1, 1000]"
+    )
     judge: Literal["return", "states"] = setting(
         "return",
-        "What tables are judged by, the best of which is kept: the return of episodes, or, without any "
-        "more of these, what they lose by the teacher's own Q values in `steps_per_round` states.",
+        "How the best table is selected: by the mean return of evaluation episodes or, without "
+        "such episodes, by the loss according to the teacher's Q values in `steps_per_round` "
+        "states.",
     )
     eval_episodes: int = setting(
-        50, "Episodes by which the return of each table is judged.", "[1, 100000]"
+        50, "Number of episodes over which the return of each table is evaluated.", "[1, 100000]"
     )
 
 
@@ -94,8 +98,8 @@ class DistilledPolicy(OnlineAlgorithm):
     def learn(self, *arguments: Any, **options: Any) -> Self:
         """Raise a ValueError that names `distill`, as learning from rewards is not possible."""
         raise ValueError(
-            "a DistilledPolicy learns from a teacher, not from rewards: "
-            "oda_rl.agents.distill.distill(teacher, env) makes one."
+            "a DistilledPolicy cannot learn from rewards; use oda_rl.agents.distill.distill(teacher, "
+            "env) to fit one to a teacher."
         )
 
     def _load_kernels(self) -> None:
@@ -104,5 +108,5 @@ class DistilledPolicy(OnlineAlgorithm):
     def _make_learner(self) -> Any:
         kind: Any = self._learner_class()
         seen, env_id = self.observations, getattr(self, "env_id", None)
-        PrincipalCodec.refuse(seen, "A table cannot be made")
+        PrincipalCodec.refuse(seen, "Distillation is not supported")
         return kind(seen.n_features, self.actions, self.config, seen.names(env_id), env_id)

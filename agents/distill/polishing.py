@@ -64,14 +64,16 @@ def polish(student: DistilledPolicy, *, steps: int = 3_000_000, seed: int = 0) -
     0.0
     """
     if not isinstance(student, DistilledPolicy):
-        raise TypeError(f"student must be a DistilledPolicy, which distill makes; got {student!r}.")
+        raise TypeError(f"student must be a DistilledPolicy, as distill returns it, got {student!r}.")
     check_at_least(1, steps=steps)
     seed = whole_number("seed", seed, 0)
     env_id: Any = student.env_id
     if env_id is None:
-        raise ValueError("student must know its environment: distill it, or load it with one.")
+        raise ValueError(
+            "student must have an environment with an id: distill it again, or load it with env=..."
+        )
     if student.learner.n_learned == 0:
-        raise ValueError("student must have been distilled: its table is empty.")
+        raise ValueError("student must have been distilled, but its table is empty.")
     learner, states = student.learner, _states(student, seed)
     numbers, kept = Numbers(learner.program, states), learner.program
     start = numbers.vector()

@@ -89,7 +89,10 @@ class Front:
         """
         few = [p for p in self.best if numbers is None or p.numbers <= numbers]
         if not few:
-            raise ValueError(f"numbers is {numbers}; the smallest table has {self.best[0].numbers}.")
+            raise ValueError(
+                f"numbers must be at least {self.best[0].numbers}, the size of the smallest table, "
+                f"got {numbers}."
+            )
         self.student.learner.set_state(few[-1].state)
         return self.student
 
@@ -188,7 +191,9 @@ def shrink(
     """
     env = env or getattr(model, "env_id", None)
     if env is None:
-        raise ValueError("env must be the id of an environment: the model does not know its own.")
+        raise ValueError(
+            "env must be the id of an environment, as the model does not store one; got None."
+        )
     _check_tolerance(tolerance)
     student = DistilledPolicy(env=env, seed=whole_number("seed", seed, 0), **options)
     with closing(Distillation(model, student)) as work:

@@ -35,7 +35,8 @@ class Teacher:
     def __init__(self, policy: Any, observations: ObservationCodec, actions: ActionCodec) -> None:
         if not (callable(policy) or hasattr(policy, "predict")):
             raise TypeError(
-                f"policy must be an agent, a model with SB3's predict, or a callable; got {policy!r}."
+                "the teacher must be an agent, a model with SB3's predict method, or a callable; got "
+                f"{policy!r}."
             )
         self.policy, self.observations, self.actions = policy, observations, actions
         self._decided = {} if actions.is_continuous else _numbers_of(actions)
@@ -88,7 +89,7 @@ class Teacher:
 
     def _refused(self, action: Any) -> ValueError:
         space = self.actions.space
-        return ValueError(f"policy must do what the environment takes, {space}; it did {list(action)}.")
+        return ValueError(f"the teacher must return actions in {space}, got {list(action)}.")
 
     def _values(self, seen: Any, n: int) -> Array | None:
         """Q values or log-probabilities of discrete actions, (n, n_actions); None if there are none."""

@@ -257,9 +257,9 @@ def cells_of(model: Any) -> Any:
     kind = kind_of_cells(learner)
     if kind is None:
         raise ValueError(
-            f"{type(model).__name__} has no cells to show: each of its values is a sum over many "
-            "features. TwoTimescaleAC, TwoTimescaleQ, UniformGridQ, SOMQ and DistilledPolicy can be "
-            "explained."
+            f"{type(model).__name__} has no cells to explain: each of its values is a sum over many "
+            "features. TwoTimescaleAC, TwoTimescaleQ, UniformGridQ, SOMQ and DistilledPolicy are "
+            "supported."
         )
     if not learner.is_scaled:
         raise ValueError("the model has learned nothing yet: it is still in its warm-up.")

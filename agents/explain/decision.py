@@ -205,8 +205,8 @@ def _check_state(model: "OnlineAlgorithm", observation: ArrayLike, names: list[s
     if seen.is_table and not _is_state(state[0], seen):
         low, high = (", ".join(f"{end:g}" for end in ends) for ends in (seen.low, seen.high))
         raise ValueError(
-            f"observation must be whole numbers from {low} to {high}, in this order: "
-            f"{', '.join(names)}; got {observation!r}."
+            f"observation must be integers from {low} to {high}, in this order: {', '.join(names)}; "
+            f"got {observation!r}."
         )
     narrow = space.dtype if isinstance(space, spaces.Box) else np.float64
     found: Array = state[0].astype(narrow).astype(np.float64)

@@ -57,7 +57,7 @@ class Readability(NamedTuple):
     def __str__(self) -> str:
         return (
             f"{counted(self.numbers, 'number')}, {counted(self.cells, 'cell')}; "
-            f"{self.cells_per_decision:.2g} cells a decision; the five cells used most decide "
+            f"{self.cells_per_decision:.2g} cells per decision; the five most used cells decide "
             f"{100 * self.by_five:.0f} % of the episode"
         )
 

@@ -72,8 +72,8 @@ def policy_summary(table: PolicyTable) -> str:
         words.append(f"Greedy actions, by {by}: {', '.join(f'{a} {100 * p:.0f} %' for a, p in parts)}.")
     if table.is_counted:
         words.append(
-            f"Half of all visits are to {table.cells_for(0.5)} of the cells, "
-            f"90 % to {table.cells_for(0.9)}."
+            f"Half of all visits fall into {table.cells_for(0.5)} of the cells, 90 % into "
+            f"{table.cells_for(0.9)}."
         )
     return " ".join(words)
 
@@ -203,7 +203,7 @@ def plot_explanation(
     from oda_rl.plotting.style import even_legend
 
     if not table.cells:
-        raise ValueError("there is nothing to draw: no cell has been visited yet.")
+        raise ValueError("nothing to plot: no cell has been visited yet.")
     n = len(table.feature_names)
     dimensions = dimensions or (max(n - 2, 0), n - 1)
     ax = plot_codebook(
@@ -246,7 +246,7 @@ def _title(table: PolicyTable, n: int) -> str:
     which = counted(n_all, "cell") if n == n_all else f"the {n} {chosen} of {n_all} cells"
     untouched = table.n_cells - n_all
     left_out = f" ({untouched} more were never visited)" if untouched else ""
-    name = table.env_id or "an environment without a name"
+    name = table.env_id or "an unnamed environment"
     return f"{name}, {table.algorithm}: {which}{left_out}"
 
 

@@ -43,7 +43,7 @@ def policy_program(model: "OnlineAlgorithm") -> PolicyProgram:
     ((16, 4), 108)
     """
     learner: Any = model.learner
-    PrincipalCodec.refuse(model.observations, "A program cannot be made")
+    PrincipalCodec.refuse(model.observations, "Export is not supported")
     kind = kind_of_cells(learner)
     if kind is ProgramCells and learner.n_learned > 0:
         found: PolicyProgram = learner.program
@@ -51,12 +51,14 @@ def policy_program(model: "OnlineAlgorithm") -> PolicyProgram:
     points = model.actions.is_continuous
     if kind is None or (points and learner.sizes.n_joint > 0):
         raise ValueError(
-            f"A {type(model).__name__} with actions in {model.action_space} decides by more than a "
-            "table of cells; TwoTimescaleAC, and TwoTimescaleQ, SOMQ and UniformGridQ with numbered "
-            "actions, are exported."
+            f"A {type(model).__name__} with actions in {model.action_space} cannot be exported; "
+            "supported are TwoTimescaleAC, and TwoTimescaleQ, SOMQ and UniformGridQ with discrete "
+            "actions."
         )
     if not learner.is_scaled or learner.n_cells == 0 or kind is ProgramCells:
-        raise ValueError("The agent has not learned anything to be exported yet: call learn first.")
+        raise ValueError(
+            "The agent has not learned anything yet that could be exported: call learn first."
+        )
     cells: Any = kind(learner)
     fields = _of_codebook(cells) if kind is CodebookCells else _of_grid(cells)
     actions, decided = model.actions, None
@@ -80,7 +82,9 @@ def _of_codebook(cells: CodebookCells) -> dict[str, Any]:
     learner, sizes = cells.learner, cells.learner.sizes
     if learner.tree is not None or sizes.n_labels > 1:
         which = "a tree" if learner.tree is not None else "a codebook for each action"
-        raise ValueError(f"The agent has {which}; a policy of one codebook is exported.")
+        raise ValueError(
+            f"An agent with {which} cannot be exported; only those with a single codebook are supported."
+        )
     located = cells.book.codevectors
     parts = cells.book["q"].reshape(sizes.n_actions, sizes.n_basis, -1).T
     parts = learner.of_actions(parts.reshape(-1, sizes.n_actions)).reshape(*parts.shape[:2], -1)
@@ -101,7 +105,9 @@ def _of_codebook(cells: CodebookCells) -> dict[str, Any]:
 
 def _of_grid(cells: GridCells) -> dict[str, Any]:
     if not cells.polytopes:
-        raise ValueError("The agent has angles in its cells; a policy of plain coordinates is exported.")
+        raise ValueError(
+            "An agent with angles as coordinates cannot be exported; train it with angles=()."
+        )
     values, ends = np.ascontiguousarray(cells.q), cells.learner.range
     # A point on the border of two grid cells, as whole numbers may be, belongs to the upper one.
     is_grid = isinstance(cells.learner.config, UniformGridConfig)

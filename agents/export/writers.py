@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PYTHON = '''"""{name}
 
-{n_cells} cells, {n_numbers} numbers. `decide(observation)` is the action for one observation:
+{n_cells} cells, {n_numbers} numbers. `decide(observation)` returns the action for one observation:
 {features}
 """
 
@@ -30,7 +30,7 @@ HIGH = {high}
 SCALE = {scale}
 TEMPERATURE = {temperature}
 REACH = {reach}
-# For each cell: where it is; for each {what} its value there{slope_words}.
+# For each cell: its codevector, and for each {what} the value there{slope_words}.
 CELLS = (
 {cells}
 )
@@ -93,7 +93,7 @@ C99 = """/* {name}
 static const REAL low[N_FEATURES] = {low};
 static const REAL high[N_FEATURES] = {high};
 static const REAL scale[N_FEATURES] = {scale};
-/* For each cell: where it is; for each {what} its value there{slope_words}. */
+/* For each cell: its codevector, and for each {what} the value there{slope_words}. */
 static const struct {{ REAL at[N_FEATURES]; REAL rates[N_VALUES][1 + N_SLOPES]; }} cells[N_CELLS] = {{
 {cells}
 }};
@@ -184,8 +184,8 @@ def c_source(program: PolicyProgram) -> str:
     else:
         actions = program.actions.reshape(len(program.actions), -1)
         said = (
-            f"policy_decide is the number of the action ({', '.join(program.action_names)}), of which\n"
-            "   policy_actions holds what the environment takes,"
+            f"policy_decide returns the index of the action ({', '.join(program.action_names)}), which\n"
+            "   policy_actions translates to what the environment takes,"
         )
         taken = _nested(actions.tolist(), "{}")
         lines = f"const long policy_actions[N_VALUES][{actions.shape[1]}] = {taken};"
@@ -269,9 +269,9 @@ def export_policy(
     """
     path = Path(path)
     if path.suffix not in FORMATS:
-        raise ValueError(f"path ends with {path.suffix!r}; {', '.join(FORMATS)} are accepted.")
+        raise ValueError(f"path must end with one of {', '.join(FORMATS)}, got {str(path)!r}.")
     if digits is not None and not 1 <= digits <= 17:
-        raise ValueError(f"digits is {digits}; 1 to 17 are accepted.")
+        raise ValueError(f"digits must be None or from 1 to 17, got {digits}.")
     program = policy if isinstance(policy, PolicyProgram) else policy_program(policy)
     if digits is not None:
         program = program.rounded(digits)

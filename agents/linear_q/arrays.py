@@ -88,4 +88,4 @@ def _traces_are_listed(memory: Any, sizes: Sizes) -> None:
     """A rule: the traces that are not zero are listed, each once."""
     for trace, listed, n in zip(memory["trace"], memory["listed"], memory["n_listed"], strict=True):
         right = np.array_equal(np.sort(listed[:n]), np.flatnonzero(trace))
-        expect(right, "listed", "are not those with a trace", "each of them once")
+        expect(right, "listed", "does not match trace", "each entry with a trace exactly once")

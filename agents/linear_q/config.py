@@ -23,34 +23,38 @@ class LinearConfig(RangeConfig):
     fixed_by_learning = RangeConfig.fixed_by_learning | frozenset(["initial_value"])
 
     trace_decay: float = setting(
-        0.9, "Lambda: how far back an error reaches.", "[0, 1]", group="Learning values"
+        0.9,
+        "Lambda of the eligibility traces: how far back errors are propagated.",
+        "[0, 1]",
+        group="Value learning",
     )
     update: Literal["sarsa", "watkins"] = setting(
         "sarsa",
-        "Sarsa(lambda) learns the value of its own behaviour, Watkins' Q(lambda) that of the greedy "
-        "one.",
+        "Sarsa(lambda) learns the values of the behaviour policy, Watkins' Q(lambda) those of the "
+        "greedy policy.",
     )
     learning_rate: float = setting(
-        0.1, "Share of its error that a value is corrected by at a first visit.", "(0, 1]"
+        0.1, "Initial stepsize: the fraction of its error by which a value is corrected.", "(0, 1]"
     )
     learning_rate_min: float = setting(
         0.01,
-        "The stepsize at the end of the run, or the least one if it falls with the visits.",
+        "Final stepsize at the end of the decay, or its lower bound if it decays with the visits.",
         "[0, 1]",
     )
     learning_rate_fraction: float = setting(
-        1.0, "Fraction of the run over which the stepsize falls along a line.", "[0, 1]"
+        1.0, "Fraction of the run over which the stepsize decays linearly.", "[0, 1]"
     )
     initial_value: float | None = setting(
         None,
-        "All values at the beginning; if not given, the largest reward of the warm-up for ever, or 0 "
-        "if none is positive. What is more than can be earned makes the agent explore.",
+        "Initial value of all actions. By default the discounted return of the largest reward of "
+        "the warm-up received at every step, or 0 if no reward was positive. Values above the "
+        "achievable return encourage exploration.",
         "[-1e12, 1e12]",
     )
     angles: tuple[tuple[int, int], ...] = setting(
         (),
-        "Pairs of coordinates that are the cosine and the sine of an angle, counted from 0. The angle "
-        "takes their place, after the other coordinates.",
+        "Pairs of indices of coordinates that are the cosine and the sine of an angle. The angle "
+        "replaces them, and follows the other coordinates.",
         "[0, inf)",
     )
 
@@ -59,7 +63,7 @@ class LinearConfig(RangeConfig):
         used = [i for pair in self.angles for i in pair]
         if len(set(used)) < len(used):
             raise ValueError(
-                f"angles must be pairs of different coordinates, counted from 0; got {self.angles}."
+                f"angles must be pairs of indices of coordinates, all different, got {self.angles}."
             )
 
 
@@ -70,19 +74,20 @@ class SparseConfig(LinearConfig):
 
     traces: Literal["replacing", "clearing", "accumulating"] = setting(
         "replacing",
-        "A trace is set to 1 at each visit; so it is, and those of the other actions to 0; or it is "
-        "raised by 1.",
-        group="Traces and stepsizes of weights",
+        "At a visit, a trace is set to 1 (replacing), set to 1 while those of the other actions "
+        "are set to 0 (clearing), or increased by 1 (accumulating).",
+        group="Traces and stepsizes",
     )
     learning_rate_by: Literal["run", "visits"] = setting(
-        "run", "The stepsize falls along a line over the run, or for each weight with its visits."
+        "run", "Whether the stepsize decays linearly over the run, or for each weight with its visits."
     )
     learning_rate_halving: float = setting(
         100.0,
-        "By visits, the stepsize falls as (1 + visits / this)^-power, down to learning_rate_min.",
+        "With learning_rate_by='visits', the stepsize decays as (1 + visits / "
+        "learning_rate_halving)^-learning_rate_power, down to learning_rate_min.",
         "[1, inf]",
     )
-    learning_rate_power: float = setting(0.8, "Power of that fall.", "[0, 1]")
+    learning_rate_power: float = setting(0.8, "Exponent of this decay.", "[0, 1]")
 
 
 @documented
@@ -94,9 +99,10 @@ class UniformGridConfig(SparseConfig):
     hold: int = with_default(LinearConfig, "hold", 5)
     bins: int | tuple[int, ...] | None = setting(
         None,
-        "Bins of every coordinate, or of each; if not given, up to 12 with 700 cells at most.",
+        "Number of bins along every coordinate, or along each of them. By default up to 12, with "
+        "at most 700 cells in total.",
         "[1, inf)",
-        group="The grid",
+        group="Grid",
     )
 
 
@@ -109,33 +115,36 @@ class SOMConfig(SparseConfig):
     hold: int = with_default(LinearConfig, "hold", 5)
     n_cells: int | tuple[int, ...] = setting(
         144,
-        "Cells at most, or the counts along each side of the lattice. A lattice with as many sides as "
-        "there are coordinates, which one number makes, begins as a uniform grid; another one in "
-        "disorder.",
+        "Maximum number of cells, or the sides of the lattice. A lattice with a side for each "
+        "coordinate, as a single number makes it, starts as a uniform grid; any other starts in "
+        "random order.",
         "[1, inf)",
-        group="The map",
+        group="Map",
     )
     map_steps: int = setting(
         0,
-        "Steps under random actions in which only the map learns, and unfolds; a uniform grid need not.",
+        "Steps of random actions in which only the map learns and unfolds; not necessary if it "
+        "starts as a uniform grid.",
         "[0, inf)",
     )
     map_every: int = setting(
-        4, "Steps from one update of the map to the next: it is slower than the values.", "[1, inf)"
+        4, "Steps between updates of the map, which learns more slowly than the values.", "[1, inf)"
     )
-    map_rate: float = setting(0.5, "Stepsize of the map when it begins to unfold.", "(0, 1]")
+    map_rate: float = setting(0.5, "Stepsize of the map at the start of map_steps.", "(0, 1]")
     map_rate_final: float = setting(
-        0.005, "Stepsize of the map when it has; from there it falls to 0.", "(0, 1]"
+        0.005, "Stepsize of the map at the end of map_steps; it then decays linearly to 0.", "(0, 1]"
     )
-    map_fraction: float = setting(0.5, "Fraction of the run over which it does.", "[0, 1]")
+    map_fraction: float = setting(
+        0.5, "Fraction of the run over which the stepsize of the map decays to 0.", "[0, 1]"
+    )
     map_radius: float | None = setting(
         None,
-        "Radius of the neighbourhood in steps of the lattice at the beginning; half of its longest "
-        "side if not given.",
+        "Radius of the neighbourhood at the start of map_steps, in steps of the lattice. By "
+        "default half the longest side of the lattice.",
         "[0.01, inf]",
     )
     map_radius_final: float = setting(
-        0.5, "Radius of the neighbourhood when the map has unfolded, and from there on.", "[0.01, inf]"
+        0.5, "Radius of the neighbourhood at the end of map_steps and afterwards.", "[0.01, inf]"
     )
 
 
@@ -147,12 +156,12 @@ class TileCodingConfig(SparseConfig):
     learning_rate: float = with_default(LinearConfig, "learning_rate", 0.3)
     learning_rate_min: float = with_default(LinearConfig, "learning_rate_min", 0.001)
     tilings: int = setting(
-        8, "Tilings, each displaced against the others.", "[1, 1024]", group="The tiles"
+        8, "Number of tilings, each displaced against the others.", "[1, 1024]", group="Tiles"
     )
     tiles: int | tuple[int, ...] | None = setting(
         None,
-        "Tiles of a tiling along every coordinate, or along each; if not given, up to 10 with 100,000 "
-        "tiles at most.",
+        "Number of tiles of a tiling along every coordinate, or along each of them. By default up "
+        "to 10, with at most 100,000 tiles in total.",
         "[1, inf)",
     )
 
@@ -165,12 +174,15 @@ class FourierConfig(LinearConfig):
     learning_rate: float = with_default(LinearConfig, "learning_rate", 0.01)
     learning_rate_min: float = with_default(LinearConfig, "learning_rate_min", 0.001)
     order: int = setting(
-        3, "Half waves over the range of a coordinate, at most.", "[1, 100]", group="The basis"
+        3,
+        "Order of the basis: the maximum number of half waves over the range of a coordinate.",
+        "[1, 100]",
+        group="Basis",
     )
     coupled: int | None = setting(
         None,
-        "Coordinates that one function of the basis depends on, at most; if not given, as many as give "
-        "no more than 1000 functions.",
+        "Maximum number of coordinates that a basis function depends on. By default as many as "
+        "give no more than 1000 functions.",
         "[1, inf)",
     )
 
@@ -193,57 +205,66 @@ class KernelQConfig(RangeConfig):
     exploration_final_eps: float = with_default(RangeConfig, "exploration_final_eps", 0.02)
     bandwidth: float = setting(
         0.3,
-        "Of the Gaussian kernel, in parts of the ranges of the coordinates; the first one, if it "
-        "adapts.",
+        "Bandwidth of the Gaussian kernel, as a fraction of the range of each coordinate; the "
+        "initial one if adapt_bandwidth=True.",
         "[1e-6, 1e6]",
-        group="The kernel",
+        group="Kernel",
     )
     adapt_bandwidth: bool = setting(
-        True, "Whether the bandwidth moves, following the derivative of the temporal-difference error."
+        True, "Whether the bandwidth adapts, following the derivative of the temporal-difference error."
     )
     move_probability: float = setting(
         0.9,
-        "Probability that a move goes where the error falls, and not the other way; 1 for always.",
+        "Probability that a change of the bandwidth goes in the direction in which the error "
+        "falls instead of the opposite one.",
         "[0.5, 1]",
     )
     slowing: float = setting(
-        0.2, "A move is considered after this share of all steps so far.", "[0, 1e6]"
+        0.2,
+        "A change of the bandwidth is considered whenever this fraction of all steps so far "
+        "has passed since the last time.",
+        "[0, 1e6]",
     )
-    ratio: float = setting(1.15, "Of neighbours in the set of bandwidths.", "[1.001, 10]")
+    ratio: float = setting(1.15, "Ratio of neighbouring values in the set of bandwidths.", "[1.001, 10]")
     reach: float = setting(
         3.0,
-        "The set reaches from the first bandwidth divided by this to that times this. Where all values "
-        "are about the same, as before a first reward, the error alone would widen the kernel for "
-        "ever.",
+        "The set of bandwidths reaches from bandwidth / reach to bandwidth * reach. Where all "
+        "values are about the same, as before a first reward, the error alone would widen the "
+        "kernel without limit.",
         "[1, 1e6]",
     )
     stepsize: float = setting(
         1.5,
-        "Of the mean gradient of a mini-batch. Below 2 it never overshoots; the less alike the "
-        "observations of a mini-batch are, the larger it may be.",
+        "Stepsize of the mean gradient of a mini-batch. Below 2 it never overshoots; it can be "
+        "larger if the observations of a mini-batch differ much.",
         "(0, 1e6]",
-        group="Learning values",
+        group="Value learning",
     )
     stepsize_halving: float | None = setting(
         None,
-        "The stepsize falls as 1 / (1 + n / this), n the steps; if not given it is constant.",
+        "The stepsize decays as 1 / (1 + n / stepsize_halving) after n steps. None keeps it constant.",
         "(0, 1e300]",
     )
-    regularization: float = setting(1e-6, "Lambda: how the norm of the values counts.", "[0, 1e6]")
+    regularization: float = setting(
+        1e-6, "Weight lambda of the regularisation by the norm of the value function.", "[0, 1e6]"
+    )
     batch_size: int = setting(
-        16, "Steps of a mini-batch: after so many the values are learned.", "[1, 1000000]"
+        16, "Number of steps in a mini-batch, after which values are updated.", "[1, 1000000]"
     )
     parsimony: float = setting(
-        0.02, "K of the budget K stepsize^(3/2) within which points are dropped.", "[0, 1e6]"
+        0.02,
+        "After each mini-batch, points are dropped as long as the value function changes by "
+        "no more than parsimony * stepsize^(3/2) in the norm of the space.",
+        "[0, 1e6]",
     )
-    max_points: int = setting(300, "The dictionary never has more points.", "[1, 1000000]")
+    max_points: int = setting(300, "Maximum number of points in the dictionary.", "[1, 1000000]")
 
     def _check_together(self) -> None:
         super()._check_together()
         if not self.stepsize * self.regularization < 1.0:
             raise ValueError(
-                "stepsize times regularization must be below 1, got "
-                f"{self.stepsize} and {self.regularization}."
+                f"stepsize * regularization must be below 1, got stepsize={self.stepsize} and "
+                f"regularization={self.regularization}."
             )
 
 

@@ -143,7 +143,7 @@ def make_map(shape: int | tuple[int, ...], n_coordinates: int, rng: np.random.Ge
 def make_fourier(order: int, coupled: int | None, n_coordinates: int) -> Features:
     """The cosines of pi c . u; at most `coupled` entries of c are from 1 to `order`, the others 0."""
     n, coupled = _count_functions(order, coupled, n_coordinates)
-    _check_size("order", order, n, "functions", MOST_FUNCTIONS, "; so does a smaller coupled")
+    _check_size("order", order, n, "functions", MOST_FUNCTIONS, " or coupled")
     index: dict[tuple[int, ...], int] = {}
     parent = np.zeros((n, 3), dtype=np.int64)
     length = np.ones(n)
@@ -225,8 +225,8 @@ def _per_coordinate(
     counts = (given,) * n if isinstance(given, int) else given
     if len(counts) != n:
         raise ValueError(
-            f"{name} must be one number, or {n}, one for each coordinate of an observation (an angle "
-            f"counts as one, after the others); got {given}."
+            f"{name} must be one number, or {n}, one for each coordinate of an observation (angles, "
+            f"each of which replaces two coordinates, come last); got {given}."
         )
     return counts
 
@@ -234,5 +234,5 @@ def _per_coordinate(
 def _check_size(name: str, given: Any, n: int, what: str, most: int, hint: str = "") -> None:
     if n > most:
         raise ValueError(
-            f"{name}={given} gives {n:,} {what}; at most {most:,} are possible. Fewer {name} help{hint}."
+            f"{name}={given} gives {n:,} {what}; at most {most:,} are supported. Reduce {name}{hint}."
         )

@@ -142,7 +142,7 @@ class LinearLearner(Learner):
             size = self.features.size
             index = np.indices(tuple(size)).reshape(len(size), -1).T
             return self.range.restore((index + 0.5) / size)
-        raise AttributeError(f"{type(self.config).__name__} has no cells with a centre")
+        raise AttributeError(f"{type(self.config).__name__} has no cells with codevectors")
 
     @property
     def n_learned(self) -> int:
@@ -298,7 +298,7 @@ class LinearLearner(Learner):
         points = np.ascontiguousarray(observations, dtype=np.float64)
         reading = self._reading  # kept alive: training may replace it in the meantime
         if self.is_scaled and not kernels.evaluate(reading.table, points, actions, values):
-            raise ValueError("observation contains NaN or infinity.")
+            raise ValueError("observation must be finite, but contains NaN or infinity.")
         return actions, values
 
     # -- storing ---------------------------------------------------------------------------------

@@ -88,8 +88,8 @@ class OnlineAlgorithm(Saving):
             policy = next(iter(self.policy_aliases))
         if isinstance(policy, str) and policy not in self.policy_aliases:
             raise ValueError(
-                f"policy must be one of {list(self.policy_aliases)}, got {policy!r}. "
-                "An environment is given by name: env=..."
+                f"policy must be one of {list(self.policy_aliases)}, got {policy!r}. Pass the "
+                "environment as a keyword argument: env=..."
             )
         if not isinstance(config, self.config_class | None):
             raise TypeError(f"config must be a {self.config_class.__name__}, got {config!r}.")
@@ -272,9 +272,9 @@ class OnlineAlgorithm(Saving):
         try:
             callback.on_training_end()
         except Exception as other:
-            error.add_note(f"After it a callback failed, too: {type(other).__name__}: {other}")
+            error.add_note(f"A callback then failed as well: {type(other).__name__}: {other}")
         where = (
-            f"This was at step {self.num_timesteps} of the training; what was learned before is "
+            f"This happened at step {self.num_timesteps} of the training; what was learned before is "
             "kept and can be saved."
         )
         if isinstance(error, BadTransitionError):

@@ -70,7 +70,9 @@ def make_callback(callback: MaybeCallback, progress_bar: bool = False) -> BaseCa
     own: list[Any] = callback if isinstance(callback, list) else [callback] * (callback is not None)
     for one in own:
         if isinstance(one, type) or not (callable(one) or isinstance(one, BaseCallback)):
-            raise TypeError(f"callback must be a function, a BaseCallback or a list, got {one!r}.")
+            raise TypeError(
+                f"callback must be a function, a BaseCallback, or a list of these, got {one!r}."
+            )
     made = [one if isinstance(one, BaseCallback) else ConvertCallback(one) for one in own]
     made += [ProgressBar()] if progress_bar else []
     return made[0] if len(made) == 1 else CallbackList(made)

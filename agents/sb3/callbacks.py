@@ -90,7 +90,7 @@ class CodebookCallback(BaseCallback):
         check_at_least(1, log_freq=log_freq)
         check_at_least(0, figure_freq=figure_freq, histogram_freq=histogram_freq)
         if not 0.0 <= max_cost <= 1.0:
-            raise ValueError(f"max_cost must be in [0, 1], got {max_cost}.")
+            raise ValueError(f"max_cost must be a number in [0, 1], got {max_cost}.")
         super().__init__(verbose)
         self.log_freq = log_freq
         self.dimensions = dimensions

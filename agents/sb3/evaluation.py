@@ -60,7 +60,9 @@ class CompiledVecEnv(DummyVecEnv):
         super().__init__([lambda: Monitor(gym.make(env_id)) for _ in range(n_envs)])
         dynamics = find_dynamics(self.envs[0])
         if dynamics is None:
-            raise ValueError(f"{env_id} has no compiled dynamics.")
+            raise ValueError(
+                f"env_id must be the id of an environment with compiled dynamics, got {env_id!r}."
+            )
         self._dynamics = dynamics
         limit = dynamics.time_limit
         self._time_limit = np.iinfo(np.int64).max if limit is None else limit

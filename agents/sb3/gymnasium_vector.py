@@ -52,8 +52,8 @@ class GymnasiumVecEnv(VecEnv):
         mode = env.metadata.get("autoreset_mode")
         if not isinstance(mode, AutoresetMode):
             raise ValueError(
-                f"{env} does not tell its autoreset mode: metadata['autoreset_mode'] must be one of "
-                f"{[str(one) for one in AutoresetMode]}, got {mode!r}."
+                f"{env} does not declare its autoreset mode: metadata['autoreset_mode'] must be one "
+                f"of {[str(one) for one in AutoresetMode]}, got {mode!r}."
             )
         self.env = env
         self._many_seeds = masked = isinstance(env.unwrapped, SyncVectorEnv | AsyncVectorEnv)
@@ -117,7 +117,10 @@ class GymnasiumVecEnv(VecEnv):
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
         """Set an attribute of all environments; a ValueError if `indices` are given."""
         if indices is not None:
-            raise ValueError("an attribute of a gymnasium.vector environment is set for all of them.")
+            raise ValueError(
+                f"indices must be None, got {indices!r}: an attribute of a gymnasium.vector "
+                "environment is set for all of its environments."
+            )
         self.env.set_attr(attr_name, value)  # type: ignore[attr-defined]
 
     def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
@@ -179,6 +182,6 @@ def _refuse_nested(space: spaces.Space) -> None:
     parts = space.values() if isinstance(space, spaces.Dict) else space
     if any(isinstance(part, spaces.Dict | spaces.Tuple) for part in parts):
         raise ValueError(
-            f"Observation space {space} is not supported: Stable-Baselines3 takes no Dict or Tuple "
-            "within another. Wrap the environment in gymnasium.wrappers.FlattenObservation."
+            f"Observation space {space} is not supported: Stable-Baselines3 does not support nested "
+            "Dict or Tuple spaces. Wrap the environment in gymnasium.wrappers.FlattenObservation."
         )

@@ -65,6 +65,6 @@ class CodebookPolicy:
         points, single = self.observations.read(observation)
         # after the warm-up the learners check this themselves
         if not self.learner.is_scaled and not np.isfinite(points).all():
-            raise ValueError("observation contains NaN or infinity.")
+            raise ValueError("observation must be finite, but contains NaN or infinity.")
         actions = self.actions.decode_many(self.learner.act(points, deterministic))
         return (actions[0] if single else actions), state

@@ -175,7 +175,7 @@ class Saving(Readable):
         for name in ("action_space", "observation_space"):
             own, found = getattr(self, name), restore_space(given[name])
             if own != found:
-                raise ValueError(f"the parameters are of the {name} {found}; {own} is expected.")
+                raise ValueError(f"parameters must be for the {name} {own}, got those for {found}.")
         theirs = override(self.config, given["hyperparameters"], type(self).__name__)
         self.config.check_change(theirs, learned=True)
         other: Any = copy(self)
@@ -184,7 +184,7 @@ class Saving(Readable):
         try:
             other.learner.set_state(deepcopy(given["learner"]))
         except (IndexError, KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"the parameters do not fit this agent: {error}") from error
+            raise ValueError(f"parameters do not fit this agent: {error}") from error
         for name in ("one_hot", "components", "observations", "learner", "next_actions"):
             setattr(self, name, getattr(other, name))
         vars(self.policy).update(vars(other.policy))
@@ -303,7 +303,7 @@ def restore_all(env: VecEnv, stored: list[dict[str, Any]]) -> bool:
         restored = [restore(*pair) for pair in zip(inner.envs, stored, strict=True)]
     except (KeyError, TypeError, ValueError) as error:
         raise storage.ModelFileError(
-            f"the model file has a state of an environment that cannot be: {error}"
+            f"the model file has an invalid state of an environment: {error}"
         ) from error
     return all(restored)
 

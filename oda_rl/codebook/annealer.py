@@ -139,7 +139,9 @@ class Annealer(StoredAnnealer):
     def __post_init__(self) -> None:
         t_min, t_max = self.t_min, self.t_max = float(self.t_min), float(self.t_max)
         if not 0.0 < t_min <= t_max < np.inf:
-            raise ValueError(f"0 < t_min <= t_max is needed, got t_min={t_min}, t_max={t_max}.")
+            raise ValueError(
+                f"t_min and t_max must satisfy 0 < t_min <= t_max, got t_min={t_min}, t_max={t_max}."
+            )
         if self.bifurcation not in BIFURCATIONS:
             raise ValueError(f"bifurcation must be one of {BIFURCATIONS}, got {self.bifurcation!r}.")
         check_non_negative(**self._values("tol_converge", "tol_merge", "min_weight"))
@@ -150,7 +152,7 @@ class Annealer(StoredAnnealer):
             kinds = f"{self.cooling!r} and {self.stepsize!r}"
             raise ValueError(f"cooling must be a Cooling and stepsize a Stepsize, got {kinds}.")
         if len(self.codebook) == 0:
-            raise ValueError("codebook must have at least one cell to start from.")
+            raise ValueError("codebook must have at least one cell, got none.")
         self.temperature = t_max
         self.at_level_end: Callable[[], bool] | None = None
         self.settle: Callable[[float], bool] | None = None

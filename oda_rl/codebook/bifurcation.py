@@ -24,7 +24,7 @@ def pairs_have_one_size(state: Any, sizes: Sizes) -> None:
     """A rule: there is a row of differences for each feature, all of the same length."""
     lengths = {len(row) for row in state["differences"]}
     right = len(state["differences"]) == sizes["n"] and len(lengths) == 1
-    expect(right, "differences", f"has rows of {lengths}", f"{sizes['n']} rows as long as one another")
+    expect(right, "differences", f"has rows of {lengths}", f"{sizes['n']} rows of equal length")
 
 
 # The schema of `Pairs.get_state`.

@@ -222,7 +222,7 @@ class Codebook:
     def reorder(self, order: NDArray[np.int64]) -> None:
         """Reorder the cells: cell `order[i]` moves to place i; `order` is a permutation."""
         if not np.array_equal(np.sort(order), np.arange(self.n_cells)):
-            raise ValueError(f"order must be a permutation of the {self.n_cells} cells.")
+            raise ValueError(f"order must be a permutation of range({self.n_cells}), got {order!r}.")
         for array in self._columns:
             array[..., : self.n_cells] = array[..., order]
 
@@ -319,13 +319,14 @@ class Codebook:
         """
         k = len(state["weight"])
         if k == 0 or not state["weight"].sum() > 0.0:
-            raise ValueError("a stored codebook has cells, and not all of them without weight.")
+            raise ValueError("a stored codebook must have at least one cell with a positive weight.")
         self.divergence.check(state["location"].T, "the stored codebook")
         for name, own in zip(events.BookArrays._fields, self._columns, strict=False):
             shape, found = (*own.shape[:-1], k), state[name].shape
             if found != shape:
                 raise ValueError(
-                    f"the stored array {name!r} does not fit this codebook: {found} instead of {shape}."
+                    f"the stored array {name!r} does not fit this codebook: it must have shape "
+                    f"{shape}, got {found}."
                 )
         self.reserve(k)
         for name, own in zip(events.BookArrays._fields, self._columns, strict=False):

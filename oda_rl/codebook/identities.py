@@ -21,7 +21,7 @@ def are_numbered(run: Any, sizes: Sizes) -> None:
         numbers, limit = run["codebook"]["payload"][-1], run["identities"]["limit"]
         own = np.maximum(numbers, -1.0 - numbers)
         right = np.all((own == np.round(own)) & (own < limit))
-        expect(right, "codebook/payload", f"has the numbers {own}", f"whole numbers below {limit}")
+        expect(right, "codebook/payload", f"has the numbers {own}", f"integers below {limit}")
 
 
 class Birth(NamedTuple):
@@ -105,7 +105,9 @@ class Identities:
         for numbers in (self._free, gone):
             if numbers:
                 return numbers.pop(0)
-        raise ValueError(f"a codebook with {self.limit} numbers must not have more cells.")
+        raise ValueError(
+            f"a codebook whose cells are numbered below {self.limit} cannot have more cells."
+        )
 
     def get_state(self) -> dict[str, Any]:
         """Plain values, without the births."""

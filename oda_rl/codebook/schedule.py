@@ -107,9 +107,9 @@ class Stepsize:
 
     def __post_init__(self) -> None:
         if not 1.0 <= self.a < np.inf:
-            raise ValueError(f"a must be at least 1, got {self.a}.")
+            raise ValueError(f"a must be finite and at least 1, got {self.a}.")
         if not 0.0 <= self.b < np.inf:
-            raise ValueError(f"b must not be negative, got {self.b}.")
+            raise ValueError(f"b must be finite and non-negative, got {self.b}.")
 
     @classmethod
     def of(cls, given: Any) -> "Stepsize":

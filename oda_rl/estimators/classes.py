@@ -26,7 +26,7 @@ def labels_of(classes: Any, name: str) -> NDArray[Any]:
     kind = None if mixed or found.ndim != 1 else kind_of_classes(found)
     if kind is None or (kind == "numbers" and not np.isfinite(found).all()):
         raise ValueError(
-            f"{name} must be a list of finite numbers alone or texts alone, got {classes!r}."
+            f"{name} must be a list of only finite numbers or only strings, got {classes!r}."
         )
     return found
 
@@ -41,14 +41,14 @@ def join_classes(*parts: NDArray[Any]) -> NDArray[Any]:
     for part in used:
         if kind_of_classes(part) != kind_of_classes(used[0]):
             one, other = used[0].tolist()[0], part.tolist()[0]
-            raise ValueError(f"classes must be numbers alone or texts alone, got {one!r} and {other!r}.")
+            raise ValueError(f"classes must be only numbers or only strings, got {one!r} and {other!r}.")
     joined = np.concatenate(used or parts)
     for part in used if joined.dtype.kind == "f" else ():
         beyond = (part > MOST_AS_FLOAT) | (part < -MOST_AS_FLOAT)
         if part.dtype.kind in "iu" and beyond.any():
             raise ValueError(
-                f"classes beyond 2**53, such as {part[beyond].tolist()[0]}, cannot be told apart beside "
-                f"others that are not of {part.dtype}."
+                f"classes beyond 2**53, such as {part[beyond].tolist()[0]}, cannot be distinguished "
+                f"if other classes are not of the dtype {part.dtype}."
             )
     return np.unique(joined)
 
@@ -76,8 +76,8 @@ def number_next_classes(
     """
     if isinstance(class_weight, str):
         raise ValueError(
-            f"class_weight={class_weight!r} needs all samples, which partial_fit has not; "
-            "give a dict of weights."
+            f"class_weight={class_weight!r} needs all samples at once, which partial_fit does not "
+            "have; pass a dict of weights."
         )
     weight = data.weight
     if class_weight is not None:
@@ -111,5 +111,7 @@ def number_known_classes(classes: NDArray[Any], data: Data) -> Data:
     join_classes(classes, data.targets)
     unknown = np.setdiff1d(data.targets, classes)
     if len(unknown) > 0:
-        raise ValueError(f"y has the class {unknown.tolist()[0]!r}; known are {classes.tolist()}.")
+        raise ValueError(
+            f"y must have only the known classes {classes.tolist()}, got {unknown.tolist()[0]!r}."
+        )
     return data._replace(targets=np.searchsorted(classes, data.targets).astype(np.int64))

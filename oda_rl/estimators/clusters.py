@@ -226,7 +226,9 @@ class ClustersMixin:
         samples = self._scaled(self._check_again(X))
         codevectors, k = self._scaled(self.codevectors_), len(self.codevectors_)
         if n_clusters is not None and not 1 <= n_clusters <= k:
-            raise ValueError(f"n_clusters must be from 1 to the {k} codevectors, got {n_clusters!r}.")
+            raise ValueError(
+                f"n_clusters must be from 1 to {k}, the number of codevectors, got {n_clusters!r}."
+            )
         nearest = np.argsort(self._divergence(samples, codevectors), axis=1)
         own, other = nearest[:, 0], nearest[:, min(1, k - 1)]
         way = codevectors[other] - codevectors[own]

@@ -21,7 +21,7 @@ from oda_rl.estimators.targets import check_data
 
 def _some_weight(weights: Array, sizes: Sizes) -> None:
     """A rule: at least one cell has a positive weight."""
-    expect(weights.sum() > 0.0, "", "sum to 0", "weights of which one is positive")
+    expect(weights.sum() > 0.0, "", "sum to 0", "at least one positive weight")
 
 
 # Schema of the entry "fitted" of `CodebookEstimator._get_state`.
@@ -114,7 +114,10 @@ class CodebookEstimator(
         check_is_fitted(self, "codevectors_")
         found, k = numbers_of(X, "X"), len(self.codevectors_)
         if found.ndim != 2 or found.shape[1] != k:
-            raise ValueError(f"X must have a divergence for each of {k} codevectors, got {found.shape}.")
+            raise ValueError(
+                f"X must have one divergence for each of {k} codevectors, shape (n_samples, {k}), got "
+                f"{found.shape}."
+            )
         return np.asarray(self.codevectors_[found.argmin(axis=1)])
 
     def score(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> float:

@@ -217,7 +217,10 @@ class Watch:
         if after <= before or learner._adapts_by_itself():  # an improvement, or no restart needed
             return
         self.drifts.append(DriftPoint(self.count, before, after))
-        report(f"begins anew after {self.count:,} samples: losses rose from {before:.3g} to {after:.3g}")
+        report(
+            f"drift after {self.count:,} samples, learning starts again: loss rose from {before:.3g} "
+            f"to {after:.3g}"
+        )
         # The change may be up to STEP samples after the cut. Even one sample from before the change
         # would make the new codebook span the data of both sides.
         learner._restart(self.latest.last(max(1, len(self.losses) - STEP)))

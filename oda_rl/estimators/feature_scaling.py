@@ -60,8 +60,13 @@ MOMENTS = {
 def _keeps_samples_small(shift: Array, matrix: Array) -> None:
     """A rule: scaled samples remain within the accepted range, as with a map learned from data."""
     steep, far = matrix.max(initial=0.0), (np.abs(shift) @ matrix).max(initial=0.0)
-    expect(steep * SMALLEST_DEVIATION <= 1e3, "matrix", f"has {steep:.2g}", "what data can ask for")
-    expect(far <= 1e30, "shift", f"moves samples by {far:.2g}", "what floats can tell apart")
+    expect(
+        steep * SMALLEST_DEVIATION <= 1e3,
+        "matrix",
+        f"has {steep:.2g}",
+        "at most {1e3 / SMALLEST_DEVIATION:g}",
+    )
+    expect(far <= 1e30, "shift", f"moves samples by {far:.2g}", "at most 1e30")
 
 
 class Scaling(NamedTuple):

@@ -160,7 +160,7 @@ class LVQ(UnitsMixin, CodebookClassifier):
     def _read_parameters(self) -> None:
         check_variant(self.variant, self._divergence, "variant")
         if not self._is_random() and self.init_labels is None:
-            raise ValueError("init_labels must be given with the codevectors of init.")
+            raise ValueError("init_labels must be given if init is an array of codevectors, got None.")
 
     def _is_random(self) -> bool:
         return isinstance(self.init, str)

@@ -106,7 +106,9 @@ class LiveCells:
         if reached < stop:
             sample = rows[reached : reached + 1]
             self.partition._run.settings.divergence.check(sample, "the sample")
-            raise ValueError(f"the sample is out of range: {sample[0]}.")
+            raise ValueError(
+                f"the sample must be finite and within the supported range, got {sample[0]}."
+            )
         return found[: stop - start]
 
     def associate(self, rows: Array, softness: float) -> Array:

@@ -135,8 +135,8 @@ class Checked(BaseEstimator):
                 is_free = name.split("__")[-1] in FREE and name not in NOT_FREE
                 if not is_free and not (now is before or _same(now, before)):
                     raise ValueError(
-                        f"{name} must stay {before!r} while learning goes on, got {now!r}; "
-                        "fit begins anew."
+                        f"{name} must stay {before!r} while learning continues, got {now!r}; call fit "
+                        "to start again."
                     )
         self._begun = given
 
@@ -192,12 +192,12 @@ def are_sorted(classes: Any, sizes: Sizes) -> None:
     """A rule: classes are distinct, sorted, and valid for scikit-learn's classifiers."""
     check_classification_targets(classes)
     right = len(classes) > 0 and bool(np.all(classes[1:] > classes[:-1]))
-    expect(right, "", "are not sorted, or not different", "sorted classes")
+    expect(right, "", "is not sorted, or has duplicates", "distinct classes in ascending order")
 
 
 def are_texts(names: Any, sizes: Sizes) -> None:
     """A rule: names of features are all texts."""
-    expect(all(isinstance(name, str) for name in names), "", "are not all texts", "texts")
+    expect(all(isinstance(name, str) for name in names), "", "has other values than strings", "strings")
 
 
 _NUMBERS = Rules(anything, are_numbers)

@@ -16,12 +16,14 @@ _NUMBER = "float in [0, inf)"
 def _belong_together(run: Any, sizes: Sizes) -> None:
     """A rule: annealer and codebook come together, variances are valid, and the path is complete."""
     cells, found = run["codebook"], run["annealer"]
-    expect((cells is None) == (found is None), "annealer", "goes without the codebook", "both or none")
+    expect((cells is None) == (found is None), "annealer", "does not match codebook", "both or neither")
     finished = 0 if found is None else len(found["history"])
-    expect(len(run["path"]) == finished, "path", f"has {len(run['path'])} records", f"{finished}")
+    expect(
+        len(run["path"]) == finished, "path", f"has {len(run['path'])} records", f"{finished} records"
+    )
     if cells is not None:
         least = cells["payload"][: sizes["n"]].min(initial=0.0)
-        expect(least >= 0.0, "codebook/payload", f"has a variance of {least}", "variances from 0 on")
+        expect(least >= 0.0, "codebook/payload", f"has a variance of {least}", "non-negative variances")
 
 
 def run_schema(n: str, payload: str, **others: Schema) -> Schema:
@@ -46,9 +48,9 @@ def _classes_are_told(session: Any, sizes: Sizes) -> None:
     due, measured = session["rescale_at"], session["n_measured"]
     expect(due > measured, "rescale_at", f"is {due}", f"above n_measured, {measured}")
     known = session["moments"]["count"].sum() > 0.0 and session["mass"].sum() > 0.0
-    expect(known, "moments/count", "is of no sample", "one at least")
+    expect(known, "moments/count", "is zero for all classes", "at least one sample")
     weights = session["book"]["weights"]
-    expect(weights.sum() > 0.0, "book/weights", "are all zero", "weights that are not")
+    expect(weights.sum() > 0.0, "book/weights", "has only zeros", "at least one positive weight")
 
 
 def class_session_schema(around: Any, sizes: Sizes) -> Schema:
@@ -100,13 +102,23 @@ def _has_units(run: Any, sizes: Sizes) -> None:
     """A rule: cells come with a scaling and figures; without cells, samples wait in the buffer."""
     begun = run["annealer"] is not None
     for name in ("scaling", "figures"):
-        expect(begun == (run[name] is not None), name, "goes without the annealer", "both or none")
-    expect(begun or run["buffer_weight"].sum() > 0.0, "buffer", "is empty", "samples that wait")
+        expect(begun == (run[name] is not None), name, "does not match annealer", "both or neither")
+    expect(
+        begun or run["buffer_weight"].sum() > 0.0,
+        "buffer",
+        "is empty",
+        "waiting samples of positive weight",
+    )
     near = begun and not run["scaling"]["metric"][: sizes.get("D", sizes["d"])].min() > 0.0
-    expect(not near, "scaling/metric", "has an input that does not count", "numbers above 0")
+    expect(not near, "scaling/metric", "has an input of weight zero", "positive numbers")
     told = run["annealer"] or {"history": []}
     right = len(run["unexplained"]) == len(told["history"])
-    expect(right, "unexplained", f"has {len(run['unexplained'])} numbers", "one for each temperature")
+    expect(
+        right,
+        "unexplained",
+        f"has {len(run['unexplained'])} numbers",
+        f"{len(told['history'])}, one for each temperature",
+    )
 
 
 def regression_schema(around: Any, sizes: Sizes) -> Schema:

@@ -267,10 +267,10 @@ def check_kind(found: NDArray[Any], targets: str) -> None:
     """Raise a ValueError for outputs that are not numbers, or classes that files cannot store."""
     if targets == "outputs" and found.dtype.kind not in "biuf":
         raise ValueError(
-            f"y must be numbers, got an array of {found.dtype}; y.astype(float) makes some."
+            f"y must be numbers, got an array of {found.dtype}; convert it with y.astype(float)."
         )
     if targets == "classes" and kind_of_classes(found) is None:
-        accepted = "numbers alone or texts alone, such as y.astype(str)"
+        accepted = "only numbers or only strings, for example y.astype(str)"
         # same beginning as scikit-learn's message
         what = f"Unknown label type: y must be classes that are {accepted}"
         raise ValueError(f"{what}, got an array of {found.dtype}.")

@@ -225,7 +225,7 @@ def explain(
     tree_of(model)  # raises an error if there is none
     point = np.asarray(x, dtype=np.float64)
     if point.ndim != 1:
-        raise ValueError(f"x must be one sample, of shape (n_features,), got the shape {point.shape}.")
+        raise ValueError(f"x must be one sample of shape (n_features,), got shape {point.shape}.")
     samples = call_unnamed(model._check_again, point[None, :])
     names = feature_names_of(model, feature_names)
     settings = model._session.settings

@@ -114,7 +114,7 @@ class View:
             changes["label_names"] = list(label_names)
             if len(label_names) < len(self.label_names):
                 n = len(self.label_names)
-                raise ValueError(f"label_names must have {n} names, got {len(label_names)}.")
+                raise ValueError(f"label_names must have at least {n} names, got {len(label_names)}.")
         return replace(self, **changes)
 
 
@@ -143,8 +143,8 @@ def view_of(model: Any) -> View:
         make = model.view
     except AttributeError:
         raise TypeError(
-            f"model is a {type(model).__name__}; a fitted estimator of oda_rl, an agent of "
-            "oda_rl.agents or a View is accepted."
+            "model must be a fitted estimator of oda_rl, an agent of oda_rl.agents or a View, got "
+            f"{type(model).__name__}."
         ) from None
     found: View = make()
     return found
@@ -306,7 +306,7 @@ def feature_names_of(model: Any, given: Sequence[str] | None) -> tuple[str, ...]
         given = getattr(model, "feature_names_in_", [f"x[{j}]" for j in range(n)])
     names = tuple(str(name) for name in given)
     if len(names) != n:
-        raise ValueError(f"feature_names must be {n} names, got {len(names)}.")
+        raise ValueError(f"feature_names must have {n} names, got {len(names)}.")
     return names
 
 

@@ -83,7 +83,7 @@ def samples_of(view: View, X: ArrayLike | None) -> Array | None:
     samples = np.asarray(X, dtype=float)
     if samples.ndim != 2 or samples.shape[1] != view.n_features or not np.isfinite(samples).all():
         shape = f"(n_samples, {view.n_features})"
-        raise ValueError(f"X must have shape {shape} and finite numbers, got the shape {samples.shape}.")
+        raise ValueError(f"X must have shape {shape} and finite numbers, got shape {samples.shape}.")
     return samples
 
 
@@ -109,13 +109,13 @@ def informative_dimensions(view: View, n: int) -> tuple[int, int]:
 def _check_dimensions(view: View, dimensions: Sequence[int] | None, n: int) -> tuple[int, int]:
     """The two dimensions to draw: those given, after a check, or those of `informative_dimensions`."""
     if n < 2:
-        raise ValueError(f"there is no plane to draw: the model has {n} dimension, two are needed.")
+        raise ValueError(f"the model must have at least two dimensions to draw a plane, got {n}.")
     if dimensions is None:
         return informative_dimensions(view, n)
     found = tuple(int(j) for j in dimensions)
     if len(found) != 2 or found[0] == found[1] or not all(0 <= j < n for j in found):
         raise ValueError(
-            f"dimensions must be two different numbers from 0 to {n - 1}, got {tuple(dimensions)}."
+            f"dimensions must be two different indices from 0 to {n - 1}, got {tuple(dimensions)}."
         )
     return found
 

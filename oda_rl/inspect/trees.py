@@ -59,8 +59,8 @@ def tree_of(model: "MultiResolutionODA") -> "Tree":
     """The tree of a fitted model; raises a ValueError if the model has none."""
     if not hasattr(type(model), "tree_"):
         raise ValueError(
-            f"model must be a MultiResolutionODA, got {type(model).__name__}, which has no tree; "
-            "oda_rl.explain.table tells its cells."
+            f"model must be a MultiResolutionODA, got {type(model).__name__}, which has no tree; use "
+            "oda_rl.explain.table to list its cells."
         )
     return model.tree_
 
@@ -252,7 +252,7 @@ def _errors_of_samples(model: "MultiResolutionODA", samples: Array, y: ArrayLike
     if kind == "clusterer":
         return model.tree_.distances(samples)
     if y is None:
-        raise ValueError("y must be given with X: errors are counted against it.")
+        raise ValueError("y must be given together with X, as errors are counted against it; got None.")
     decided, right = call_unnamed(model.predict, samples), np.asarray(y)
     if kind == "classifier":
         return np.asarray(decided != right, dtype=float)

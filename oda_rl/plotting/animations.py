@@ -94,7 +94,7 @@ def animate_codebook(
     check_positive(dpi=dpi)
     views = evenly_spaced(_views(frames), max_frames)
     if not views:
-        raise ValueError("there is nothing to animate: no temperature has been finished.")
+        raise ValueError("nothing to animate: no temperature has been finished yet.")
     views = [view.renamed(feature_names, label_names) for view in views]
     maps = _Maps(views, dimensions, at, X)
     figure, axes = plt.subplots(
@@ -173,6 +173,6 @@ def _views(frames: Any) -> list[View]:
         return [view_of(frame) for frame in given]
     except (TypeError, AttributeError):
         raise TypeError(
-            f"frames is a {type(frames).__name__}; a fitted estimator with a history_, or views of an "
-            "agent from SnapshotCallback, are accepted."
+            "frames must be a fitted estimator with a history_, or views of an agent from "
+            f"SnapshotCallback, got {type(frames).__name__}."
         ) from None

@@ -66,7 +66,7 @@ def plot_codebook(
     names = feature_names or [f"observation[{j}]" for j in range(points.shape[1])]
     if not all(0 <= dimension < points.shape[1] for dimension in dimensions):
         raise ValueError(
-            f"dimensions must be two numbers from 0 to {points.shape[1] - 1}, got {dimensions}."
+            f"dimensions must be two indices from 0 to {points.shape[1] - 1}, got {dimensions}."
         )
     classes, share = np.asarray(labels), np.asarray(weights, dtype=float)
     area = 15.0 + 250.0 * share / max(share.max(initial=0.0), 1e-12)
@@ -187,7 +187,7 @@ def plot_annealing(
         pictures["return"] = partial(plot_learning_curve, *returns)
     unknown = [name for name in which or () if name not in pictures]
     if unknown:
-        raise ValueError(f"which must be of {list(pictures)} for this model, got {unknown}.")
+        raise ValueError(f"which must be a subset of {list(pictures)} for this model, got {unknown}.")
     chosen = which or [name for name in pictures if name not in ON_REQUEST]
     drawn = [pictures[name] for name in chosen]
     panels = _panels(axes, len(drawn))
@@ -204,7 +204,8 @@ def _available_pictures(records: list[Any]) -> dict[str, Callable[..., Any]]:
     error = next((name for name in ERRORS if name in fields), None)
     if error is None or ("temperature" in fields and "n_codevectors" not in fields):
         raise ValueError(
-            "there is no history to draw: it is that of finished temperatures, which only annealing has."
+            "no history to plot: only models trained by annealing have one, once a temperature is "
+            "finished."
         )
     curve = partial(_draw_curve, records=records)
     if "temperature" not in fields:
@@ -264,7 +265,7 @@ def _panels(axes: Sequence[Any] | None, n: int) -> NDArray[Any]:
         return np.asarray(made).ravel()
     given = np.asarray(axes, dtype=object).ravel()
     if len(given) != n:
-        raise ValueError(f"axes must be {n}, one for each picture; got {len(given)}.")
+        raise ValueError(f"axes must be {n} axes, one for each plot, got {len(given)}.")
     return given
 
 

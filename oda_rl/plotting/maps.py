@@ -71,7 +71,7 @@ def plot_partition(
     """
     view = view_of(model).renamed(feature_names, label_names)
     if view.distance is None or not len(view.codevectors):
-        raise ValueError(f"{type(model).__name__} has no cells with codevectors that could be drawn.")
+        raise ValueError(f"{type(model).__name__} has no cells with codevectors to plot.")
     samples = samples_of(view, X)
     plane = make_plane(view, dimensions, at, samples)
     ax = style.new_axes(ax)
@@ -132,7 +132,8 @@ def plot_value_map(
     plane = make_plane(view, dimensions, at, samples_of(view, X), view.n_valued)
     if view.values is None:
         raise ValueError(
-            f"{type(model).__name__} has no values; agents, classifiers and regressors have."
+            f"{type(model).__name__} has no values to plot; agents, classifiers and regressors have "
+            "them."
         )
     values = np.asarray(view.values(plane.grid(resolution)), dtype=float)
     ax = style.new_axes(ax)
@@ -178,7 +179,9 @@ def plot_policy_map(
     view = view_of(model).renamed(feature_names, label_names)
     plane = make_plane(view, dimensions, at, samples_of(view, X), view.n_valued)
     if view.decisions is None:
-        raise ValueError(f"{type(model).__name__} decides nothing; agents and classifiers do.")
+        raise ValueError(
+            f"{type(model).__name__} has no decisions to plot; agents and classifiers have them."
+        )
     decided = np.asarray(view.decisions(plane.grid(resolution))).reshape(resolution, resolution)
     ax = style.new_axes(ax)
     draw_decisions(ax, view, plane, decided)

@@ -142,8 +142,8 @@ def plot_path(
     why = explain(model, x, feature_names)
     if image_shape is not None and int(np.prod(image_shape)) != len(why.sample):
         raise ValueError(
-            f"image_shape must have {len(why.sample)} pixels as the sample has features, "
-            f"got {image_shape}."
+            f"image_shape must have {len(why.sample)} pixels, one for each feature of the sample, got "
+            f"{image_shape}."
         )
     if image_shape is None:
         return _lines(style.new_axes(ax, (7.0, 1.4 + 0.3 * min(len(why.sample), MAX_ROWS))), why)
@@ -187,8 +187,8 @@ def _lines(ax: Any, why: PathExplanation) -> Any:
     ax.axvline(0.0, color="C3", linewidth=1.5, label=decided)
     values = [style.as_text(f"{why.feature_names[j]} = {number(why.sample[j])}") for j in shown]
     ax.set_yticks(rows, values)
-    ax.set_xticks([-1, 0, 1], ["below", "as the sample", "above"])
-    ax.set_xlabel("codevectors on the way; the furthest of them at the border")
+    ax.set_xticks([-1, 0, 1], ["below", "like the sample", "above"])
+    ax.set_xlabel("codevectors on the path, relative to the furthest one")
     if len(shown) < len(why.sample):
         ax.set_title(f"{len(shown)} of {len(why.sample)} features", loc="left", fontsize=10)
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)

@@ -97,7 +97,7 @@ class BaseMap(TransformerMixin, BaseEstimator):
         features = np.asarray(X, dtype=np.float64)
         n = self._n_features_out()
         if features.ndim != 2 or features.shape[1] != n:
-            raise ValueError(f"X must have the shape (n_samples, {n}), got {features.shape}.")
+            raise ValueError(f"X must have shape (n_samples, {n}), got {features.shape}.")
         return self._inverse(features)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
@@ -123,7 +123,10 @@ class BaseMap(TransformerMixin, BaseEstimator):
         fresh = vars(clone(self).fit(np.zeros((2, n))))
         own = {name: value for name, value in vars(self).items() if name != "feature_names_in_"}
         if own.keys() != fresh.keys() or any(np.shape(own[n]) != np.shape(fresh[n]) for n in fresh):
-            raise ValueError(f"a {type(self).__name__} has learned {sorted(fresh)}, not {sorted(own)}.")
+            raise ValueError(
+                f"a fitted {type(self).__name__} must have the attributes {sorted(fresh)}, with the "
+                f"shapes that fit gives them, got {sorted(own)}."
+            )
 
     def _fit_weighted(self, samples: Array, y: ArrayLike | None, weight: Array) -> None:
         """Fit the map; maps that use weights override this instead of `_fit`."""
@@ -164,6 +167,6 @@ def check_falling(name: str, values: Sequence[int], least: int, most: int, shape
     falling = all(a > b for a, b in pairwise(values))
     if not falling or not all(least <= value <= most for value in values):
         raise ValueError(
-            f"{name} must fall from coarse to fine and lie between {least} and {most} for the shape "
-            f"{shape!r}, got {list(values)}."
+            f"{name} must decrease from coarse to fine and lie between {least} and {most} for the "
+            f"shape {shape!r}, got {list(values)}."
         )

@@ -20,8 +20,8 @@ from oda_rl.resolutions.states import get_state, is_known
 from oda_rl.resolutions.wavelets import WaveletPyramid
 
 ACCEPTED = (
-    "a transformer, a callable, None (the data as they are), a whole number (of principal components), "
-    "a number between 0 and 1 (share of the variance), columns as a list or a slice, or a matrix"
+    "a transformer, a callable, None (the data as they are), an integer (of principal components), a "
+    "number between 0 and 1 (fraction of the variance), columns as a list or a slice, or a matrix"
 )
 # Classes that are affine for all values of their parameters, except `clip=True`.
 AFFINE = (
@@ -76,7 +76,9 @@ class FeatureMap(BaseMap):
         """Raise a ValueError unless all attributes are there; only a sample shows if `map_` works."""
         known = {"spec", "name", "map_", "n_features_in_", "n_features_out_"}
         if vars(self).keys() - {"feature_names_in_"} != known or not hasattr(self.map_, "transform"):
-            raise ValueError(f"{self.name} has learned something else than {sorted(known)}.")
+            raise ValueError(
+                f"{self.name} must have the attributes {sorted(known)}, got {sorted(vars(self))}."
+            )
 
     def _fit_weighted(self, samples: Array, y: ArrayLike | None, weight: Array) -> None:
         self.map_ = _build(self.spec, self.name)
@@ -91,7 +93,8 @@ class FeatureMap(BaseMap):
         found = self._apply(samples)
         if found.shape[1] != self.n_features_out_:
             raise ValueError(
-                f"{self.name} gives {found.shape[1]} features now, it gave {self.n_features_out_} first."
+                f"{self.name} must return {self.n_features_out_} features, as in fit, got "
+                f"{found.shape[1]}."
             )
         return found
 
@@ -171,7 +174,9 @@ class FeatureMap(BaseMap):
             try:
                 check_is_fitted(given)
             except NotFittedError as error:
-                raise ValueError(f"{made.name} must be given fitted, as it was: {error}") from error
+                raise ValueError(
+                    f"{made.name} must be fitted, as it was when the model was saved: {error}"
+                ) from error
             made.map_ = given
         made.n_features_in_ = state["n_features_in_"]
         made.n_features_out_ = state["n_features_out_"]
@@ -184,15 +189,15 @@ class FeatureMap(BaseMap):
             features = np.asarray(found, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise ValueError(
-                f"{self.name} must give an array of numbers, got a {type(found).__name__}: {error}."
+                f"{self.name} must return an array of numbers, got a {type(found).__name__}: {error}."
             ) from error
         if features.ndim != 2 or len(features) != len(samples) or features.shape[1] == 0:
             raise ValueError(
-                f"{self.name} must give one row of features for each of {len(samples)} samples, got an "
-                f"array of the shape {features.shape}."
+                f"{self.name} must return one row of features for each of {len(samples)} samples, got "
+                f"an array of shape {features.shape}."
             )
         if not np.isfinite(features).all():
-            raise ValueError(f"{self.name} must give finite numbers, got NaN or infinity.")
+            raise ValueError(f"{self.name} must return finite numbers, got NaN or infinity.")
         return np.ascontiguousarray(features)
 
 
@@ -230,7 +235,7 @@ def _errors_named(name: str) -> Iterator[None]:
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
     except BaseException as error:
-        error.add_note(f"This was {name}.")
+        error.add_note(f"Raised by {name}.")
         raise
 
 

@@ -95,7 +95,7 @@ class Projection(BaseMap):
             index = np.asarray(self.columns)
             if index.ndim != 1 or index.dtype.kind not in "iub":
                 raise ValueError(
-                    f"columns must be whole numbers, a boolean mask or a slice, got {self.columns!r}."
+                    f"columns must be integers, a boolean mask or a slice, got {self.columns!r}."
                 )
             try:
                 chosen = every[index]
@@ -104,7 +104,7 @@ class Projection(BaseMap):
                     f"columns={self.columns!r} do not fit data of {n_features} feature(s): {error}."
                 ) from error
         if len(chosen) == 0:
-            raise ValueError(f"columns={self.columns!r} choose none of the {n_features} feature(s).")
+            raise ValueError(f"columns={self.columns!r} select none of the {n_features} feature(s).")
         return chosen
 
 
@@ -120,8 +120,8 @@ def principal(n_components: Any, whiten: bool = False) -> PCA:
     elif isinstance(n_components, float) and 0.0 < n_components < 1.0:
         return PCA(float(n_components), whiten=whiten, svd_solver="full")
     raise ValueError(
-        "n_components must be a whole number of at least 1, or a share of the variance between 0 and "
-        f"1; got {n_components!r}."
+        "n_components must be an integer of at least 1, or a fraction of the variance between 0 and "
+        f"1, got {n_components!r}."
     )
 
 
@@ -129,11 +129,11 @@ def _directions(matrix: ArrayLike, n_features: int) -> Array:
     directions = np.array(matrix, dtype=np.float64)
     if directions.ndim != 2 or directions.shape[1] != n_features or len(directions) == 0:
         raise ValueError(
-            f"matrix must have the shape (n_components, {n_features}), as the data have {n_features} "
-            f"feature(s); got {directions.shape}."
+            f"matrix must have shape (n_components, {n_features}), as the data have {n_features} "
+            f"feature(s), got {directions.shape}."
         )
     if not np.isfinite(directions).all():
-        raise ValueError("matrix must be finite; it holds NaN or infinity.")
+        raise ValueError("matrix must be finite, but contains NaN or infinity.")
     return directions
 
 

@@ -107,13 +107,16 @@ class Scattering(BaseMap):
         if self.average not in AVERAGES:
             raise ValueError(f"average must be one of {AVERAGES}, got {self.average!r}.")
         if self.compression is not None and self.compression not in COMPRESSIONS:
-            raise ValueError(f"compression must be None or one of {COMPRESSIONS}: {self.compression!r}.")
+            raise ValueError(
+                f"compression must be None or one of {COMPRESSIONS}, got {self.compression!r}."
+            )
         self.shape_ = signal_shape(self.shape, self.channels, samples.shape[1])
         widest = most_halvings(self.shape_)
         if widest < self.J:
             raise ValueError(
-                f"J={self.J} makes windows of {2**self.J} points, wider than a signal of the shape "
-                f"{self.shape_} made of {samples.shape[1]} feature(s): J must be at most {widest}."
+                f"J must be at most {widest} for signals of shape {self.shape_} made of "
+                f"{samples.shape[1]} feature(s), got {self.J}, which makes windows of {2**self.J} "
+                "points."
             )
         self._filters()
         self.floor_ = 0.0

@@ -108,12 +108,14 @@ def restore(state: dict[str, Any], given: Any = None) -> Any:
     """
     user = state.get("user")
     if user is None and CLASS not in state:
-        raise ValueError(f"a dictionary of {', '.join(state)} is no state of a feature map.")
+        raise ValueError(
+            f"a dictionary with the keys {', '.join(state)} is not the state of a feature map."
+        )
     if user is None:
         return _decode(state)
     if given is None:
         raise ValueError(
-            f"{state['name']} was {user}, which a model file cannot hold: give it again at load."
+            f"{state['name']} was {user}, which a model file cannot store: pass it to load again."
         )
     return import_module(KNOWN["FeatureMap"]).FeatureMap.of_users(given, state)
 
@@ -160,12 +162,14 @@ def _decode(value: Any) -> Any:
         return {key: _decode(item) for key, item in value.items()}
     name = value[CLASS]
     if name not in KNOWN:
-        raise ValueError(f"{name} is no feature map that a model file may hold: {', '.join(KNOWN)}.")
+        raise ValueError(
+            f"{name} is not a feature map that model files support; they support {', '.join(KNOWN)}."
+        )
     cls = getattr(import_module(KNOWN[name]), name)
     made = cls(**_decode(value["parameters"]))
     for key, item in _decode(value["fitted"]).items():
         if hasattr(cls, key) or key.startswith("__"):
-            raise ValueError(f"{key} is nothing that a {name} learns.")
+            raise ValueError(f"{key} is not a learned attribute of {name}.")
         setattr(made, key, item)
     if hasattr(made, "n_jobs"):
         made.n_jobs = None  # depends on the machine that reads the file

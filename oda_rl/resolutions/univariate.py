@@ -124,7 +124,7 @@ class EffectMap(AddingMap):
             and np.all(np.diff(knots, axis=0) >= 0.0)
         )
         if not sound:
-            raise ValueError("an EffectMap has learned effects of features, with knots in their order.")
+            raise ValueError("an EffectMap must have learned effects of features, with sorted knots.")
 
     def _transform(self, samples: Array) -> Array:
         return Effects(self.feature_, self.knots_, self.values_)(samples)
@@ -202,7 +202,7 @@ class ScoreMap(AddingMap):
             and np.all(np.diff(knots, axis=0) >= 0.0)
         )
         if not sound:
-            raise ValueError("a ScoreMap has learned sums over features, with knots in their order.")
+            raise ValueError("a ScoreMap must have learned sums over features, with sorted knots.")
 
     def _transform(self, samples: Array) -> Array:
         return np.hstack([samples, self._scores(samples)])

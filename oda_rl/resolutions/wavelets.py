@@ -100,8 +100,8 @@ class WaveletPyramid(BaseMap):
         most = most_halvings(self.shape_)
         if self.level > most:
             raise ValueError(
-                f"level={self.level} halves the resolution too often for signals of the shape "
-                f"{self.shape_} made of {samples.shape[1]} feature(s): at most {most}."
+                f"level must be at most {most} for signals of shape {self.shape_} made of "
+                f"{samples.shape[1]} feature(s), got {self.level}."
             )
 
     def _transform(self, samples: Array) -> Array:
@@ -243,13 +243,13 @@ def signal_shape(shape: int | Sequence[int] | None, channels: int, n_features: i
     check_at_least(1, channels=channels)
     if shape is None:
         if n_features % channels:
-            raise ValueError(f"{n_features} feature(s) are no signal of {channels} channels.")
+            raise ValueError(f"{n_features} feature(s) cannot be divided into {channels} channels.")
         return (n_features // channels,)
     found = side_lengths(shape)
     if int(np.prod(found)) * channels != n_features:
         raise ValueError(
             f"shape={shape!r} with {channels} channel(s) makes {int(np.prod(found)) * channels} "
-            f"features, the data have {n_features} feature(s)."
+            f"features, but the data have {n_features}."
         )
     return found
 

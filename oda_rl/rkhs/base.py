@@ -144,8 +144,8 @@ class KernelSGD(UnitsMixin, Stored):
             self._machine = None
             self.__dict__.pop("dictionary_", None)
             raise ValueError(
-                f"the function has grown out of all bounds: stepsize={self.stepsize} must be lower, or "
-                "sample_weight; fit begins anew."
+                f"the function has diverged with stepsize={self.stepsize}: lower the stepsize or "
+                "sample_weight, and call fit again."
             )
         self.dictionary_ = self._unscaled(machine.points)
         self.dual_coef_ = machine.weights

@@ -228,8 +228,8 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         self.classes_ = np.unique(labels)
         if len(self.classes_) < 2:
             raise ValueError(
-                f"y must have at least two classes, got one class, {self.classes_.tolist()[0]!r}; "
-                "partial_fit takes classes as they come."
+                f"y must have at least two classes, got one class, {self.classes_.tolist()[0]!r}; use "
+                "partial_fit if more classes come later."
             )
         return len(self.classes_)
 
@@ -336,7 +336,7 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
             return self._begin(outputs)
         n_outputs, given = int(self._machine.n_outputs), int(np.prod(outputs.shape[1:]))
         if given != n_outputs:
-            raise ValueError(f"y must have {n_outputs} outputs, as before, got {given}.")
+            raise ValueError(f"y must have {n_outputs} outputs, as in earlier calls, got {given}.")
         return n_outputs
 
     def _numbers(self, outputs: Array) -> Array:

@@ -72,11 +72,11 @@ class Rules:
 
     def __post_init__(self) -> None:
         if any(name not in HYPERPARAMETERS for name in self.adapt):
-            raise ValueError(f"adapt must be some of {tuple(HYPERPARAMETERS)}, got {self.adapt!r}.")
+            raise ValueError(f"adapt must be a subset of {tuple(HYPERPARAMETERS)}, got {self.adapt!r}.")
         if not self.stepsize * self.regularization < 1.0:
             raise ValueError(
-                "stepsize times regularization must be below 1, got "
-                f"{self.stepsize} and {self.regularization}."
+                f"stepsize * regularization must be below 1, got stepsize={self.stepsize} and "
+                f"regularization={self.regularization}."
             )
 
     @property

@@ -32,12 +32,12 @@ def machine_schema(rules: Rules, by_classes: bool) -> Schema:
         """Check that counters fit the arrays, classes are whole numbers, and the inverse is right."""
         last, (x, targets, _) = int(state["counters"][sgd.N_LAST]), state["waiting"]
         most = rules.batch_size
-        expect(last <= most, "counters", f"tell of a mini-batch of {last}", f"up to {most}")
-        expect(len(x) < most, "waiting/0", f"are {len(x)} samples", f"less than {most}")
+        expect(last <= most, "counters", f"has a mini-batch of {last} samples", f"at most {most}")
+        expect(len(x) < most, "waiting/0", f"has {len(x)} samples", f"fewer than {most}")
         length, total = len(state["records"]), int(state["chunks"].sum())
-        expect(total == length, "chunks", f"are of {total} records", f"all {length}")
+        expect(total == length, "chunks", f"covers {total} records", f"all {length}")
         whole = not by_classes or np.all(targets == np.round(targets))
-        expect(whole, "waiting/1", "are no numbers of classes", "whole numbers")
+        expect(whole, "waiting/1", "has other values than indices of classes", "integers")
         bandwidth = make_chains(rules, 1).sets[BANDWIDTH, state["state"][BANDWIDTH]]
         if sizes["M"] == 0:
             return

@@ -98,8 +98,8 @@ def show_seeds(entry: Entry, console: Console) -> None:
     console.print(table)
     console.print(
         "return: mean of the greedy episodes with the last policy. seconds: without evaluations. "
-        f"first pass: steps to the first evaluation at {entry.threshold}; hold: the share of the "
-        "evaluations from there on that stay at it. The last row: IQM of the returns, else medians."
+        f"first pass: steps to the first evaluation at {entry.threshold}; hold: the fraction of "
+        "evaluations from there on that reach it. The last row: IQM of the returns, else medians."
     )
 
 
@@ -138,10 +138,10 @@ def show_tasks(entries: list[Entry], console: Console) -> None:
     rows = [costs_row(*pair) for pair in done]
     show_table(console, "What they took: medians over seeds", columns, rows)
     console.print(
-        "IQM and worst: over seeds, of the means of greedy episodes with the last policy. first pass: "
-        "steps to the first evaluation at Gymnasium's threshold (if it has none, reach); hold: the "
-        "share of evaluations from there on that stay at it. cells: the largest of all seeds. seconds: "
-        "without evaluations."
+        "IQM and worst: over seeds, of the means of greedy episodes with the last policy. first "
+        "pass: steps to the first evaluation at Gymnasium's threshold (if it has none, reach); hold: "
+        "the fraction of evaluations from there on that reach it. cells: the largest of all seeds. "
+        "seconds: without evaluations."
     )
 
 
@@ -205,7 +205,7 @@ def draw_kept(log_dir: Path, path: Path, console: Console) -> None:
             entries.append(entry)
             rows.append(row)
     if not entries:
-        console.print(f"No runs of the table's tasks are kept under {log_dir}. To make some:")
+        console.print(f"There are no runs of the table's tasks in {log_dir}. To start them:")
         console.print("  python scripts/benchmark.py agent", highlight=False)
         return
     columns = ("task", "algorithm", "numbers", "IQM", "95 % interval", "seeds", "")
@@ -224,8 +224,10 @@ def print_paths(args: Agent, entries: list[Entry], interrupted: bool, console: C
     if interrupted:
         console.print(INTERRUPTED)
     summary = f", a summary in {path}" if entries else ""
-    console.print(f"Every run is kept under {args.log_dir}{summary}.", highlight=False)
-    console.print("To compare: --algorithm, then the picture of all that is kept:", highlight=False)
+    console.print(f"All runs are stored in {args.log_dir}{summary}.", highlight=False)
+    console.print(
+        "To compare, run with another --algorithm, then plot all stored runs:", highlight=False
+    )
     console.print("  python scripts/benchmark.py agent --plot", highlight=False)
 
 

@@ -290,17 +290,17 @@ def files_in(data_dir: Path | None) -> dict[str, Read]:
         try:
             table = np.loadtxt(path, delimiter=",", skiprows=1, ndmin=2)
         except ValueError as error:
-            accepted = "a line of names, and below it numbers separated by commas"
+            accepted = "a header line of names, followed by lines of comma-separated numbers"
             raise OSError(f"{path} must be {accepted}: {error}") from error
         if table.shape[1] < 2 or len(table) < LEAST or not np.isfinite(table).all():
-            accepted = f"two columns or more, all of whose numbers are finite, and {LEAST} rows or more"
+            accepted = f"at least two columns and {LEAST} rows, and only finite numbers"
             raise OSError(f"{path} must have {accepted}.")
         return np.ascontiguousarray(table[:, :-1]), table[:, -1].copy()
 
     paths = sorted(data_dir.glob("*.csv")) if data_dir is not None else []
     if not paths:
         found = "none" if data_dir is None else f"{data_dir}, which has none"
-        raise ValueError(f"data_dir must be a folder with files *.csv, got {found}.")
+        raise ValueError(f"--data-dir must be a folder with *.csv files, got {found}.")
     return {path.stem: lambda _, path=path: read_file(path) for path in paths}
 
 

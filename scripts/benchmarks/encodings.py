@@ -128,5 +128,5 @@ def run_encodings(args: Encodings, console: Console) -> None:
             figures = [f"{x:.1f}" for x in (np.mean(entry.returns), entry.returns.min(), best)]
             rows.append([plan.algorithm, titles[plan.env_id], *figures, str(len(runs))])
     title = f"{args.env_id}, {args.total_timesteps:,} steps, {args.max_states} states"
-    columns = ("", "shown", "last policies", "worst of them", "best on the way", "seeds")
+    columns = ("", "shown", "last policies", "worst of them", "best during training", "seeds")
     show_table(console, title, columns, rows, left=2)

@@ -142,7 +142,7 @@ def show_fits(args: Partition, console: Console) -> None:
                 cells.append(f"{1e3 * min(times):.1f}")
         rows.append(cells)
     columns = [title for k in FIT_K for title in (f"K = {k}", "with path")]
-    title = "fit, and with all codebooks of the path at temperature zero; milliseconds of the processor"
+    title = "fit, and with all codebooks of the path at temperature zero; milliseconds of CPU time"
     show_table(console, title, ("data", "samples", "features", *columns), rows)
 
 

@@ -28,7 +28,7 @@ from benchmarks.training import Run, Trained, try_to_train, warm_up
 from common.workers import Where, WorkersLostError, open_workers
 from oda_rl.storage import written_whole
 
-INTERRUPTED = "Interrupted. The same command makes only the runs that are missing."
+INTERRUPTED = "Interrupted. The same command runs only what is missing."
 Job = tuple[int, int]
 """Number of the plan, and seed."""
 

@@ -98,10 +98,10 @@ def show_speedup(args: Scale, console: Console) -> None:
                 train_all(workers, plan, range(1000, 1000 + 4 * n))
                 found, seconds[name] = timed(train_all, workers, plan, range(args.runs))
             first = first or found
-            assert found == first, f"{name} with {n} workers has made other runs."
+            assert found == first, f"{name} with {n} workers gave different results."
         ratio = seconds["Dask"] / seconds["joblib"]
         rows.append((str(n), *(f"{s:.1f}" for s in seconds.values()), f"{ratio:.2f}"))
-    console.print(f"{args.runs} runs of {args.total_timesteps:,} steps: the same numbers by all.")
+    console.print(f"{args.runs} runs of {args.total_timesteps:,} steps: the same results with all.")
     columns = ("workers", "joblib, s", "Dask, s", f"ratio, to be below {SLOWER:g}")
     show_table(console, "The same work", columns, rows)
 

@@ -265,7 +265,7 @@ def run_streams(args: Streams, console: Console) -> int:
     unknown = [n for n in args.datasets if n not in every] + [n for n in args.models if n not in models]
     if unknown:
         console.print(
-            f"Not at hand: {unknown}. Streams: {list(every)}, with their files in --data-dir "
+            f"Not available: {unknown}. Streams: {list(every)}, with their files in --data-dir "
             f"{list(FILES)}; learners: {list(models)}."
         )
         return 2

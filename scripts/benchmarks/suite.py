@@ -214,7 +214,7 @@ def report(
         print_line(console, line)
     if interrupted:
         console.print(INTERRUPTED)
-    console.print(f"Every run is kept under {args.log_dir}", highlight=False)
+    console.print(f"All runs are stored in {args.log_dir}", highlight=False)
     if fields:
         for path in write_all(fields, args.output or args.log_dir):
             console.print(f"  {path}", highlight=False)

@@ -117,10 +117,10 @@ def show_splits(seeds: Sequence[int], n_stream: int, console: Console, splits: S
     worst = max(*splits.of_cells.values(), *splits.of_all.values())
     reached = yes(worst <= MOST_RISE)
     console.print(
-        "Errors: part of the samples of a classifier, part of the variance for the others. In their "
+        "Errors: fraction of the samples for a classifier, of the variance for the others. In their "
         "cell: the samples at hand, by history_; on all data (of a stream: on its first "
-        f"{N_LOOKED_AT:,} samples): before and after a layer, or the chunk of a stream, in which cells "
-        f"split. Largest: {worst:+.2f} (at most {MOST_RISE:g}: {reached})"
+        f"{N_LOOKED_AT:,} samples): before and after a layer, or the chunk of a stream, in which "
+        f"cells split. Largest: {worst:+.2f} (at most {MOST_RISE:g}: {reached})"
     )
 
 
@@ -244,8 +244,9 @@ def show_resolutions(
         lines.append(describe(name, best, beaten))
     console.print(table)
     console.print(
-        "Flat: the best of three settings, told by the test samples. Scattering: windows of 2^J points, "
-        "coarse to fine, and principal components; LDA: followed by linear discriminant analysis."
+        "Flat: the best of three settings, chosen on the test samples. Scattering: windows of 2^J "
+        "points, coarse to fine, and principal components; LDA: followed by linear discriminant "
+        "analysis."
     )
     for line in lines:
         console.print(line)

@@ -17,7 +17,7 @@ def whole(low: int, *others: int) -> Any:
     def read(typed: list[str]) -> int:
         number = int(typed[0]) if typed[0].removeprefix("-").isdecimal() else None
         if number is None or (number < low and number not in others):
-            raise ValueError(f"must be a whole number, {accepted}; got {typed[0]}.")
+            raise ValueError(f"must be an integer, {accepted}; got {typed[0]}.")
         return number
 
     return PrimitiveConstructorSpec(

@@ -70,7 +70,7 @@ class Checkpoints(BaseCallback):
         try:
             write_model(self.model, path, {"run": self._describe()})
         except OSError as error:
-            self.say(f"No checkpoint was written, {error.strerror or error}; the last one is kept.")
+            self.say(f"No checkpoint was written ({error.strerror or error}); the last one is kept.")
             return
         for old in find_checkpoints(self.folder)[KEPT:]:
             old.unlink()
@@ -181,7 +181,7 @@ class SteadyTensorBoard(TensorBoardOutputFormat):
                 write(*arguments)
         except OSError as error:
             self._is_closed = True
-            self._say(f"TensorBoard is left out from here on: {error.strerror or error}.")
+            self._say(f"TensorBoard logging stops here: {error.strerror or error}.")
 
 
 def _print_others(error: threading.ExceptHookArgs, hook: Any = threading.excepthook) -> None:

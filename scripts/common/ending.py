@@ -24,7 +24,7 @@ def run_and_exit(main: Callable[[], Any]) -> NoReturn:
         print("Interrupted.", file=sys.stderr)
         sys.exit(INTERRUPTED)
     except OSError as error:  # a full disk, a file in place of a folder, no permission
-        sys.exit(f"It cannot go on: {error}. What was written before is still there.")
+        sys.exit(f"Cannot continue: {error}. Files written before are kept.")
     sys.exit(code)
 
 

@@ -32,12 +32,15 @@ def read_samples(path: Path | None, model: Any) -> tuple[NDArray[Any] | None, ND
     if path is None:
         return None, None
     if isinstance(model, OnlineAlgorithm):
-        raise ValueError("--data goes with estimators; an agent's model has no data.")
+        raise ValueError("--data can be given only for an estimator, and the model is an agent.")
     view = plotting.view_of(model)
     n = view.n_features
     table = np.genfromtxt(path, delimiter=",", skip_header=1, dtype=str, ndmin=2)
     if table.shape[1] not in (n, n + 1):
-        raise ValueError(f"{path} has {table.shape[1]} columns; the model has {n} features.")
+        raise ValueError(
+            f"{path} must have {n} columns, as the model has {n} features, or one more, got "
+            f"{table.shape[1]}."
+        )
     X, y = table[:, :n].astype(float), None
     if table.shape[1] > n:
         named = view.classes is not None and view.classes.dtype.kind in "US"
@@ -48,7 +51,7 @@ def read_samples(path: Path | None, model: Any) -> tuple[NDArray[Any] | None, ND
 def train_again(model: Any) -> SnapshotCallback:
     """Repeat the training of an agent; returns its snapshots, also if Ctrl-C ends it early."""
     if model.env_id is None:
-        raise ValueError("the model does not tell what it was trained on.")
+        raise ValueError("the model does not store the id of its environment.")
     steps = model.num_timesteps
     print(
         f"Training again on {model.env_id} for {steps:,} steps, with the same seed and hyperparameters."

@@ -71,14 +71,16 @@ class StudentOptions:
         teacher = load_teacher(self.model, self.algorithm)
         env_id = self.env_id or getattr(teacher, "env_id", None)
         if env_id is None:
-            raise ValueError("say which environment it is for: --env-id.")
+            raise ValueError(
+                "--env-id must be given, as the model does not store the id of its environment."
+            )
         return teacher, env_id
 
     def file(self, name: str) -> Path:
         """Path of the student, by default `name` next to the teacher; ValueError if not .npz or .zip."""
         path = storage.with_suffix(self.to or self.model.with_name(name))
         if path.suffix not in (".npz", ".zip") or path.is_dir():
-            raise ValueError(f"--to must be a file that ends with .npz or .zip, got {path}.")
+            raise ValueError(f"--to must be a file ending in .npz or .zip, got {path}.")
         return path
 
     def finish(self, student: DistilledPolicy, path: Path) -> None:
@@ -118,7 +120,7 @@ def load_teacher(path: Path, algorithm: str | None = None) -> Any:
         raise FileNotFoundError(f"There is no file {path}.")
     name = algorithm or next((one for one in SB3_CLASSES if one.lower() in path.stem.lower()), None)
     if name is None:
-        raise ValueError(f"algorithm must be told of {path}: one of {', '.join(SB3_CLASSES)}.")
+        raise ValueError(f"--algorithm must be given for {path}, as one of {', '.join(SB3_CLASSES)}.")
     try:
         return find_class(name).load(path, device="cpu")
     except Exception as error:  # SB3 raises various errors for a model of another class

@@ -81,7 +81,7 @@ def find_algorithm(typed: Sequence[str], env_id: str) -> str:
     try:
         return named.algorithm or default_agent(named.env_id or env_id).__name__
     except (gym.error.Error, ModuleNotFoundError) as error:
-        sys.exit(f"There is no environment {named.env_id}: {error}")
+        sys.exit(f"Cannot make the environment {named.env_id}: {error}")
 
 
 def parse(arguments: Sequence[str] | None = None) -> Args:
@@ -138,10 +138,10 @@ def find_run(args: Args) -> tuple[Path, Args]:
         found = run_folders(args).glob(f"{args.algorithm}_{args.seed}_*/config.json")
         folder = max((path.parent for path in found), key=_number, default=folder)
         if folder == Path():
-            raise ValueError(f"there is no run of these options in {run_folders(args)}")
+            raise ValueError(f"there is no run with these options in {run_folders(args)}")
     file = folder / "config.json"
     if not file.is_file():
-        raise FileNotFoundError(f"{folder} is no run of this script: there is no {file}")
+        raise FileNotFoundError(f"{folder} is not a run of this script: there is no {file}")
     stored = json.loads(file.read_text())
     names = {one.name for one in fields(Args)} - OF_COMMAND - {"agent"}
     with storage.restoring(file):
@@ -159,7 +159,9 @@ def resume(args: Args) -> tuple[Path, Args]:
     typed, kept = ({**vars(one), **asdict(one.agent)} for one in (args, run))
     for name in sorted(kept.keys() - OF_COMMAND - {"agent", "total_timesteps"}):
         if typed.get(name, kept[name]) != kept[name]:
-            raise ValueError(f"{name} is {kept[name]!r} in {folder}, and cannot become {typed[name]!r}")
+            raise ValueError(
+                f"{name} is {kept[name]!r} in {folder} and cannot be changed, got {typed[name]!r}"
+            )
     steps, bar = args.total_timesteps, args.progress_bar
     return folder, replace(run, total_timesteps=steps, progress_bar=bar, resume="")
 

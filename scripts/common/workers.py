@@ -187,7 +187,7 @@ def connect(address: str, timeout: float = 10.0) -> Any:
     try:
         client = Client(address, timeout=timeout)
     except (OSError, ValueError) as error:
-        raise WorkersLostError(f"there is no Dask scheduler at {address}: {error}") from None
+        raise WorkersLostError(f"no Dask scheduler can be reached at {address}: {error}") from None
     try:
         client.wait_for_workers(1, timeout=timeout)
     except TimeoutError:

@@ -117,7 +117,7 @@ def test_a_file_holds_plain_arrays_and_the_kind(tmp_path):
         assert json.loads(content["header.json"])["kind"] == "UniformGridQ"
         arrays = [content[name] for name in content.files if name != "header.json"]
         assert all(array.dtype.kind in "fiub" for array in arrays)
-    with pytest.raises(ValueError, match="holds a UniformGridQ, not a SOMQ"):
+    with pytest.raises(ValueError, match="contains a UniformGridQ, not a SOMQ"):
         SOMQ.load(tmp_path / "model.npz")
 
 

@@ -226,7 +226,10 @@ def test_angles_take_the_place_of_cosine_and_sine():
     [
         ({"observation_low": (0.0,)}, r"observation_low must be 2 numbers.*got \(0.0,\)"),
         ({"observation_low": (5.0, 0.0)}, "observation_low must be below observation_high"),
-        ({"angles": ((0, 2),)}, r"angles must be coordinates from 0 to 1, got \(\(0, 2\),\)"),
+        (
+            {"angles": ((0, 2),)},
+            r"angles must be indices of coordinates, from 0 to 1, got \(\(0, 2\),\)",
+        ),
     ],
 )
 def test_ranges_that_do_not_fit(options, message):

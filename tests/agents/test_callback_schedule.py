@@ -64,7 +64,7 @@ def test_a_callback_is_made_of_functions_and_lists():
     model.learn(3, callback=[lambda *_: calls.append(1) or True, ConvertCallback(None)])
     assert len(calls) == 3
     for wrong in (3, "log", CallbackList, [lambda *_: True, 3]):
-        with pytest.raises(TypeError, match="callback must be a function, a BaseCallback or a list"):
+        with pytest.raises(TypeError, match="callback must be a function, a BaseCallback, or a list"):
             model.learn(3, callback=wrong)
     assert len(calls) == 3
 

@@ -155,7 +155,7 @@ def test_weights_are_what_there_is_to_lose():
     np.testing.assert_allclose(weights, values.max(axis=1) - values.min(axis=1))
     assert balanced(np.array([1.0, 1.0, 1.0])).tolist() == [1.0, 1.0, 1.0]
     assert balanced(np.r_[np.zeros(99), 1.0]).max() == HEAVIEST
-    with pytest.raises(TypeError, match="policy must be an agent"):
+    with pytest.raises(TypeError, match="the teacher must be an agent"):
         Teacher(3, model.observations, model.actions)
 
 
@@ -200,7 +200,7 @@ def test_shrinking_finds_that_two_coordinates_decide():
     assert slopes[3] / slopes[2] == pytest.approx(0.4, rel=0.3)
     assert front.table()["numbers"] == numbers
     assert front.plot().get_xlabel() == "numbers"
-    with pytest.raises(ValueError, match="numbers is 0"):
+    with pytest.raises(ValueError, match="numbers must be at least"):
         front.within(0)
     with pytest.raises(ValueError, match="tolerance must be"):
         front.smallest(np.nan)
@@ -264,7 +264,7 @@ def test_environments_are_closed(monkeypatch):
 
 
 def test_what_is_refused():
-    with pytest.raises(ValueError, match="learns from a teacher"):
+    with pytest.raises(ValueError, match="cannot learn from rewards"):
         DistilledPolicy(env="CartPole-v1").learn(10)
     with pytest.raises(ValueError, match="env must be"):
         shrink(upright)
@@ -272,7 +272,7 @@ def test_what_is_refused():
         with pytest.raises(ValueError, match="tolerance must be"):
             shrink(upright, "CartPole-v1", tolerance=tolerance)
     for seed in (-1, 0.5, None):
-        with pytest.raises(ValueError, match="seed must be a whole number"):
+        with pytest.raises(ValueError, match="seed must be an integer"):
             distill(upright, "CartPole-v1", seed=seed)
     with pytest.raises(ValueError, match="max_cells must be"):
         distill(upright, "CartPole-v1", max_cells=0)
@@ -286,7 +286,7 @@ def test_what_is_refused():
     [("CartPole-v1", 7), ("CartPole-v1", 0.5), ("Pendulum-v1", [np.nan]), ("Pendulum-v1", [0.1, 0.2])],
 )
 def test_what_the_environment_does_not_take_is_refused(env_id, action):
-    with pytest.raises(ValueError, match="policy must do what the environment takes"):
+    with pytest.raises(ValueError, match="the teacher must return actions in"):
         distill(lambda _: action, env_id, max_cells=1, **FEW)
 
 

@@ -226,7 +226,7 @@ def test_angles_are_named():
 def test_what_has_no_cells_is_not_explained(algorithm):
     model = algorithm(env="CartPole-v1", seed=0)
     for explain in (explain_policy, lambda m: explain_observation(m, np.zeros(4))):
-        with pytest.raises(ValueError, match=f"{algorithm.__name__} has no cells to show"):
+        with pytest.raises(ValueError, match=f"{algorithm.__name__} has no cells to explain"):
             explain(model)
 
 
@@ -238,7 +238,7 @@ def test_bad_input_is_refused(model):
     states = TwoTimescaleQ(env="Blackjack-v1", seed=0).learn(100)
     assert explain_observation(states, [10, 5, 0]).observation.tolist() == [10.0, 5.0, 0.0]
     for wrong in ([10.5, 5, 0], [32, 5, 0], [10, -1, 0]):
-        with pytest.raises(ValueError, match="must be whole numbers from 0, 0, 0 to 31, 10, 1, in this"):
+        with pytest.raises(ValueError, match="must be integers from 0, 0, 0 to 31, 10, 1, in this"):
             explain_observation(states, wrong)
     with pytest.raises(ValueError, match="still in its warm-up"):
         explain_policy(TwoTimescaleQ(env="CartPole-v1", seed=0))
@@ -321,7 +321,7 @@ def test_a_file_is_read_whatever_it_holds(tmp_path, model):
     from oda_rl import ODAPartition
 
     path = ODAPartition(2, random_state=0).fit(states()).save(tmp_path / "partition")
-    with pytest.raises(ValueError, match="holds a ODAPartition, which is no agent"):
+    with pytest.raises(ValueError, match="contains a ODAPartition, which is not an agent"):
         load_model(path)
     with pytest.raises(FileNotFoundError, match="no model file"):
         load_model(tmp_path / "nothing.npz")

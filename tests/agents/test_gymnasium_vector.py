@@ -84,7 +84,7 @@ def test_returns_of_episodes_are_rounded_as_the_monitor_does():
 def test_an_unknown_mode_is_refused():
     envs = vector("CartPole-v1", AutoresetMode.NEXT_STEP)
     envs.metadata = {}
-    with pytest.raises(ValueError, match="does not tell its autoreset mode"):
+    with pytest.raises(ValueError, match="does not declare its autoreset mode"):
         TwoTimescaleQ(env=envs)
 
 

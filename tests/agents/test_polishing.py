@@ -127,7 +127,7 @@ def test_polishing_gets_a_better_return(clumsy_student, tmp_path):
     np.testing.assert_array_equal(again.learner.program.slopes, student.learner.program.slopes)
     with pytest.raises(ValueError, match="steps must be"):
         polish(student, steps=0)
-    with pytest.raises(ValueError, match="seed must be a whole number, at least 0, got -1"):
+    with pytest.raises(ValueError, match="seed must be an integer of at least 0, got -1"):
         polish(student, seed=-1)
     with pytest.raises(TypeError, match="student must be a DistilledPolicy"):
         polish(clumsy)

@@ -1,4 +1,4 @@
-"""Images and other large Boxes, read as principal components: learned, stored, refused."""
+"""Images and other large Boxes, reduced to principal components: learned, stored, refused."""
 
 import io
 
@@ -86,7 +86,7 @@ def test_an_agent_learns_from_images_goes_on_and_is_stored():
     assert model.n_parameters > 576 * (1 + model.observations.n_features)
     assert explain_policy(model).feature_names[0] == "observation, component 0"
     for refused in (policy_program, lambda one: distill(one, env, rounds=1, steps_per_round=100)):
-        with pytest.raises(ValueError, match=r"read as principal components; Boxes of up to 512"):
+        with pytest.raises(ValueError, match=r"reduced to principal components; Boxes of up to 512"):
             refused(model)
 
 

@@ -179,7 +179,7 @@ def test_hyperparameters_change_where_they_can():
     assert other.learn(20_000, reset_num_timesteps=False).n_cells > 25
     for options, message in [
         ({"growth_cells": 2}, "growth_cells cannot be changed once values are learned"),
-        ({"local_model": "constant"}, "local_model cannot be changed of a model that has been made"),
+        ({"local_model": "constant"}, "local_model cannot be changed once the model has been created"),
         ({"max_cells": 10}, "max_cells must be at least"),
         ({"gamma": 2}, r"gamma must be a number in \[0, 1\), got 2"),
     ]:
@@ -250,7 +250,7 @@ def test_repr_is_one_line():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"total_timesteps": "many"}, "total_timesteps must be a whole number, at least 0, got 'many'"),
+        ({"total_timesteps": "many"}, "total_timesteps must be an integer of at least 0, got 'many'"),
         ({"total_timesteps": float("nan")}, "total_timesteps"),
         ({"total_timesteps": -1}, "total_timesteps"),
         ({"total_timesteps": 10, "log_interval": 0}, "log_interval"),
@@ -265,13 +265,13 @@ def test_counts_are_checked_by_name(arguments, message):
 
 @pytest.mark.parametrize("seed", ["4", -1, 0.5, float("nan"), [1]])
 def test_a_seed_is_a_whole_number(seed):
-    with pytest.raises(ValueError, match="seed must be a whole number, at least 0, got"):
+    with pytest.raises(ValueError, match="seed must be an integer of at least 0, got"):
         UniformGridQ(env="CartPole-v1", seed=seed)
     assert UniformGridQ(env="CartPole-v1", seed=np.int64(4)).seed == 4
 
 
 def test_the_window_of_episodes_is_checked_by_name():
-    with pytest.raises(ValueError, match="stats_window_size must be a whole number, at least 0, got -1"):
+    with pytest.raises(ValueError, match="stats_window_size must be an integer of at least 0, got -1"):
         UniformGridQ(env="CartPole-v1", stats_window_size=-1)
 
 

@@ -265,6 +265,6 @@ def test_a_table_whose_values_grow_without_bound_is_an_error():
             return 2.0 ** min(self.n, 1020)
 
     model = TwoTimescaleQ(env=Growing(gym.make("FrozenLake-v1")), seed=0)
-    with pytest.raises(DivergenceError, match=r"step .*out of all bounds"):
+    with pytest.raises(DivergenceError, match=r"step .*have diverged"):
         model.learn(2000)
     assert np.isfinite(model.learner.action_values(np.arange(16.0)[:, None])).all()

@@ -295,9 +295,9 @@ def test_constant_observations_are_survived():
         ({"codebook": "per_action"}, "tree=True needs codebook='shared', got 'per_action'"),
         ({"bifurcation": "perturb"}, "tree=True needs bifurcation='critical', got 'perturb'"),
         ({"tree": "yes"}, "tree must be True or False, got 'yes'"),
-        ({"tree": False, "near_branches": 3}, "near_branches=3 needs tree=True"),
-        ({"near_branches": 2.5}, r"near_branches must be a whole number in \[1, 64\] or None, got 2.5"),
-        ({"near_branches": 0}, r"near_branches must be a whole number in \[1, 64\] or None, got 0"),
+        ({"tree": False, "near_branches": 3}, "near_branches must be None unless tree=True, got 3"),
+        ({"near_branches": 2.5}, r"near_branches must be an integer in \[1, 64\] or None, got 2.5"),
+        ({"near_branches": 0}, r"near_branches must be an integer in \[1, 64\] or None, got 0"),
     ],
 )
 def test_what_does_not_go_with_a_tree(options, message):

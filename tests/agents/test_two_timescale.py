@@ -232,7 +232,7 @@ def test_predict():
 
 @pytest.mark.parametrize("shape", [(3,), (2, 5), (1, 2, 4), ()])
 def test_predict_names_both_shapes(shape):
-    with pytest.raises(ValueError, match=r"\(4,\) or \(n, 4\) is expected") as caught:
+    with pytest.raises(ValueError, match=r"must have shape \(4,\) or \(n, 4\)") as caught:
         make_model("CartPole-v1").predict(np.zeros(shape))
     assert str(shape) in str(caught.value)
 

@@ -257,12 +257,15 @@ def test_what_is_observed_need_not_be_arrays_of_the_right_kind():
 @pytest.mark.parametrize(
     ("told", "message"),
     [
-        ({"samples": np.zeros((5, 3))}, r"samples must have 2 features, got the shape \(5, 3\)"),
-        ({"samples": np.zeros(5)}, r"samples must have 2 dimensions, got the shape \(5,\)"),
+        ({"samples": np.zeros((5, 3))}, r"samples must have 2 features, got shape \(5, 3\)"),
+        ({"samples": np.zeros(5)}, r"samples must have 2 dimensions, got shape \(5,\)"),
         ({"samples": [["a", "b"]]}, "samples must be an array of numbers"),
-        ({"labels": np.zeros(3, dtype=int)}, "labels must be one for each of 5 samples, got 3"),
-        ({"labels": np.full(5, 0.5)}, "labels must be an array of whole numbers"),
-        ({"sample_weight": np.ones(4)}, "sample_weight must be one for each of 5 samples, got 4"),
+        ({"labels": np.zeros(3, dtype=int)}, "labels must have one entry for each of 5 samples, got 3"),
+        ({"labels": np.full(5, 0.5)}, "labels must be an array of integers"),
+        (
+            {"sample_weight": np.ones(4)},
+            "sample_weight must have one entry for each of 5 samples, got 4",
+        ),
     ],
 )
 def test_what_cannot_be_observed_is_named(told, message):

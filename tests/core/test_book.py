@@ -143,7 +143,7 @@ def test_reorder_takes_everything_along():
     book.reorder(order)
     for name, array in book.get_state().items():
         np.testing.assert_array_equal(array, before[name][..., order])
-    with pytest.raises(ValueError, match="permutation of the 5 cells"):
+    with pytest.raises(ValueError, match=r"permutation of range\(5\)"):
         book.reorder(np.array([0, 0, 1, 2, 3]))
 
 
@@ -162,16 +162,28 @@ def test_copies_of_a_codebook_hold_every_array_once(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda book: Codebook(2.0), "n_features must be a whole number, got 2.0"),
-        (lambda book: Codebook(True), "n_features must be a whole number, got True"),
-        (lambda book: Codebook(2, capacity=np.inf), "capacity must be a whole number, got inf"),
-        (lambda book: book.add([0.0, 0.0], weight=np.nan), "weight must be a non-negative number"),
-        (lambda book: book.add([0.0, 0.0], label=0.5), "label must be a whole number, got 0.5"),
+        (lambda book: Codebook(2.0), "n_features must be an integer, got 2.0"),
+        (lambda book: Codebook(True), "n_features must be an integer, got True"),
+        (lambda book: Codebook(2, capacity=np.inf), "capacity must be an integer, got inf"),
+        (
+            lambda book: book.add([0.0, 0.0], weight=np.nan),
+            "weight must be a non-negative and finite number",
+        ),
+        (lambda book: book.add([0.0, 0.0], label=0.5), "label must be an integer, got 0.5"),
         (lambda book: book.split(0, [np.nan, 0.0]), "offset must be 2 finite numbers"),
-        (lambda book: book.merge_close("near"), "tolerance must be a non-negative number, got 'near'"),
-        (lambda book: book.merge_ineffective(-1.0), "temperature must be a non-negative number"),
-        (lambda book: book.prune_idle(np.nan), "min_weight must be a non-negative number"),
-        (lambda book: book.split_critical(None, 4, 0.1), "temperature must be a non-negative number"),
+        (
+            lambda book: book.merge_close("near"),
+            "tolerance must be a non-negative and finite number, got 'near'",
+        ),
+        (
+            lambda book: book.merge_ineffective(-1.0),
+            "temperature must be a non-negative and finite number",
+        ),
+        (lambda book: book.prune_idle(np.nan), "min_weight must be a non-negative and finite number"),
+        (
+            lambda book: book.split_critical(None, 4, 0.1),
+            "temperature must be a non-negative and finite number",
+        ),
     ],
 )
 def test_arguments_are_named(change, message):

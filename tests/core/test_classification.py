@@ -305,7 +305,7 @@ def test_the_callers_arrays_are_left_alone():
     ("options", "message"),
     [
         ({"fine_tune": "glvq", "divergence": "kl"}, "needs divergence='squared_euclidean'"),
-        ({"fine_tune": "glvq", "mode": "majority"}, "not mode='majority'"),
+        ({"fine_tune": "glvq", "mode": "majority"}, "fine_tune must be None with mode='majority'"),
     ],
 )
 def test_errors_name_the_parameter(options, message):

@@ -127,7 +127,7 @@ def test_cells_merge_to_clusters_of_any_shape():
         assert set(model.merge_cells(X, 5).tolist()) == set(range(5))
         assert set(model.merge_cells(X, 1).tolist()) == {0}
         np.testing.assert_array_equal(model.merge_cells(X, 20), np.arange(20))
-    with pytest.raises(ValueError, match="n_clusters must be from 1 to the 20"):
+    with pytest.raises(ValueError, match="n_clusters must be from 1 to 20"):
         model.merge_cells(X, 21)
 
 

@@ -59,7 +59,7 @@ def test_numbers_of_samples_are_whole(make):
 
 
 def test_components_have_a_width():
-    with pytest.raises(ValueError, match="scale must be a non-negative number, got nan"):
+    with pytest.raises(ValueError, match="scale must be a non-negative and finite number, got nan"):
         make_gaussians(scale=float("nan"))
     with pytest.raises(ValueError, match="n_components must be at least 1, got 0"):
         make_gaussians(n_components=0)

@@ -215,7 +215,7 @@ def test_a_table_as_a_data_frame(regressor):
 
 
 def test_wrong_names_and_samples_are_refused(classifier):
-    with pytest.raises(ValueError, match="feature_names must be 4 names, got 1"):
+    with pytest.raises(ValueError, match="feature_names must have 4 names, got 1"):
         tree_text(classifier, ["only"])
     with pytest.raises(ValueError, match="one sample"):
         explain(classifier, IRIS.data)

@@ -62,5 +62,5 @@ def test_a_scale_is_as_if_the_data_were_divided_by_it(tmp_path):
 
 @pytest.mark.parametrize("scale", [[1.0], [1.0, 0.0], [1.0, np.nan]])
 def test_a_bad_scale_is_refused(scale):
-    with pytest.raises(ValueError, match="scale must be 2 positive numbers"):
+    with pytest.raises(ValueError, match="scale must be 2 finite numbers"):
         ODAPartition(3, scale=scale).fit(blobs())

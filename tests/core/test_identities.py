@@ -76,7 +76,7 @@ def test_numbers_are_used_again_only_when_there_are_no_others():
 def test_more_cells_than_numbers_are_refused():
     book, identities = make(limit=2, k=2)
     book.split(0, [1.0])
-    with pytest.raises(ValueError, match="2 numbers"):
+    with pytest.raises(ValueError, match="numbered below 2"):
         identities.update(book)
 
 

@@ -141,7 +141,7 @@ def test_features_of_other_units_count_for_as_much():
     for part in np.array_split(np.random.default_rng(0).permutation(len(X)), 7):
         stream.partial_fit(X[part] * units, y[part])
     assert stream.score(X * units, y) > 0.9
-    with pytest.warns(UserWarning, match="feature 0 varies by .* and feature 1 by"):
+    with pytest.warns(UserWarning, match="feature 0 has a standard deviation of .*, and feature 1"):
         LVQ(3, random_state=0).partial_fit(X * units, y)
 
 

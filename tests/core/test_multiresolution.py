@@ -256,7 +256,7 @@ def test_refining_needs_a_cell_and_samples_in_it():
     outside = X[model.apply(X) != 1]
     with pytest.raises(ValueError, match=r"no sample in the cell '0\.1'"):
         model.refine("0.1", outside, y[model.apply(X) != 1])
-    with pytest.raises(ValueError, match="the class 7"):
+    with pytest.raises(ValueError, match=r"known classes .* got 7"):
         model.refine("0", X, np.full(len(X), 7))
 
 
@@ -269,9 +269,9 @@ def test_refining_needs_a_cell_and_samples_in_it():
         ({"layers": 0}, "layers must be at least 1"),
         ({"layers": 1001}, "layers must be at most 1000"),
         ({"layers": []}, "layers must be a number of layers or a list"),
-        ({"layers": [{"depth": 3}]}, "a layer has"),
+        ({"layers": [{"depth": 3}]}, "layers must be dicts with the keys"),
         ({"layers": [{"t_min": -1.0}]}, "t_min"),
-        ({"layers": 1, "resolutions": [1, None]}, "no more than the 1 layers"),
+        ({"layers": 1, "resolutions": [1, None]}, "at most 1 items"),
         ({"resolutions": "pca"}, "resolutions must be None or a list"),
         ({"resolutions": [object()]}, "resolution 0 must be"),
         ({"estimator": ODAClassifier(mode="lvq")}, "mode must be left at 'conditional'"),

@@ -267,7 +267,7 @@ def test_outside_the_domain():
     [
         ({"t_max": 1.0, "t_min": 2.0}, "t_min must be at most t_max"),
         ({"divergence": "l1"}, "divergence must be one of"),
-        ({"stepsize": (0.5, 1.0)}, "a must be at least 1"),
+        ({"stepsize": (0.5, 1.0)}, "a must be finite and at least 1"),
     ],
 )
 def test_bad_parameters(options, message):

@@ -210,17 +210,17 @@ def test_dimensions_that_tell_the_classes_apart_are_drawn():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda m, X: plot_partition(m, dimensions=(0, 0)), "two different numbers from 0 to 1"),
-        (lambda m, X: plot_partition(m, dimensions=(0, 2)), "two different numbers from 0 to 1"),
+        (lambda m, X: plot_partition(m, dimensions=(0, 0)), "two different indices from 0 to 1"),
+        (lambda m, X: plot_partition(m, dimensions=(0, 2)), "two different indices from 0 to 1"),
         (lambda m, X: plot_partition(m, X[:, :1]), r"X must have shape \(n_samples, 2\)"),
         (lambda m, X: plot_partition(m, X, X[:5, 0]), r"y must have shape \(400,\)"),
         (lambda m, X: plot_partition(m, at=[1.0]), "at must be 2 finite numbers"),
         (lambda m, X: plot_partition(m, feature_names=["x"]), "feature_names must have 2"),
         (lambda m, X: plot_value_map(m), "has no values"),
-        (lambda m, X: plot_policy_map(m), "decides nothing"),
+        (lambda m, X: plot_policy_map(m), "no decisions to plot"),
         (lambda m, X: plot_annealing([]), "no history"),
         (lambda m, X: plot_annealing(m, axes=[plt.figure().subplots()]), "axes must be 3"),
-        (lambda m, X: plot_annealing(m, which=["return"]), "which must be of"),
+        (lambda m, X: plot_annealing(m, which=["return"]), "which must be a subset of"),
         (lambda m, X: animate_codebook(m, "codebook.png"), r"end in \.gif"),
         (lambda m, X: animate_codebook([], "codebook.gif"), "nothing to animate"),
     ],
@@ -231,11 +231,11 @@ def test_nonsense_is_refused_by_name(data, partition, call, message):
 
 
 def test_what_is_no_model_is_refused():
-    with pytest.raises(TypeError, match="is a list"):
+    with pytest.raises(TypeError, match="or a View, got list"):
         plot_partition([1.0])
     with pytest.raises(NotFittedError):
         plot_partition(ODAPartition())
-    with pytest.raises(ValueError, match="two are needed"):
+    with pytest.raises(ValueError, match="at least two dimensions"):
         plot_partition(ODAPartition(2).fit(np.arange(20.0)[:, None]))
 
 

@@ -48,9 +48,9 @@ def test_a_projection_says_what_is_wrong(images):
     cases = {
         "at most one of columns and matrix": Projection([0], np.eye(64)),
         r"columns=\[64\] do not fit data of 64 feature": Projection([64]),
-        "columns must be whole numbers": Projection([0.5]),
-        "choose none of the 64": Projection(slice(64, None)),
-        r"matrix must have the shape \(n_components, 64\)": Projection(matrix=np.eye(3)),
+        "columns must be integers": Projection([0.5]),
+        "select none of the 64": Projection(slice(64, None)),
+        r"matrix must have shape \(n_components, 64\)": Projection(matrix=np.eye(3)),
         "matrix must be finite": Projection(matrix=np.full((1, 64), np.nan)),
     }
     for message, projection in cases.items():

@@ -54,7 +54,7 @@ def test_a_stream_starts_from_given_codevectors():
     ("options", "message"),
     [
         ({"init": [[0.0, 0.0]]}, r"init must have shape \(8, 2\), got \(1, 2\)"),
-        ({"stepsize": (0.1, 1.0)}, "a must be at least 1"),
+        ({"stepsize": (0.1, 1.0)}, "a must be finite and at least 1"),
     ],
 )
 def test_bad_parameters_of_stochastic_vq(options, message):

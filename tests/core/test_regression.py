@@ -127,7 +127,7 @@ def test_several_outputs():
     assert model.values_.shape == (30, 2)
     assert model.coef_.shape == (30, 2, 2)
     assert model.score(X, both) > 0.95
-    with pytest.raises(ValueError, match="as many outputs as before, 2, got 1"):
+    with pytest.raises(ValueError, match="2 outputs, as in earlier calls, got 1"):
         model.partial_fit(X, y)
 
 
@@ -254,7 +254,7 @@ def test_files_say_what_they_need():
     ODARegressor(3, random_state=0).fit(X, y).save(known)
     own.seek(0)
     known.seek(0)
-    with pytest.raises(ValueError, match="local_model must be given to load"):
+    with pytest.raises(ValueError, match="local_model must be given if, and only if"):
         ODARegressor.load(own)
     with pytest.raises(ValueError, match="saved with 'linear'"):
         ODARegressor.load(known, local_model=Quadratic())

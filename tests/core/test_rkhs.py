@@ -88,9 +88,9 @@ def test_features_of_other_units_count_for_as_much(kind, tmp_path):
     stream.partial_fit(x[700:] * units, y[700:])
     whole = kind(scale=x.std(axis=0), random_state=0).partial_fit(x, y)
     np.testing.assert_allclose(stream.predict(x * units), whole.predict(x), atol=1e-3)
-    with pytest.warns(UserWarning, match="feature 0 varies by .* and feature 1 by"):
+    with pytest.warns(UserWarning, match="feature 0 has a standard deviation of .*, and feature 1"):
         kind(random_state=0).partial_fit(x * units, y)
-    with pytest.raises(ValueError, match="scale must be 2 positive numbers"):
+    with pytest.raises(ValueError, match="scale must be 2 finite numbers"):
         kind(scale=[1.0, -1.0]).fit(x, y)
 
 
@@ -164,7 +164,7 @@ def test_a_model_goes_on_from_its_file(make, tmp_path):
     np.testing.assert_array_equal(again.bandwidth_history_, model.bandwidth_history_)
     assert again.get_params()["adapt"] == adapt
     other = KernelSGDRegressor if make is KernelSGDClassifier else KernelSGDClassifier
-    with pytest.raises(ValueError, match="holds a"):
+    with pytest.raises(ValueError, match="contains a"):
         other.load(tmp_path / "model.npz")
 
 
@@ -187,8 +187,8 @@ def test_the_dictionary_has_a_limit():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"regularization": 0.2}, "stepsize times regularization"),
-        ({"adapt": ("width",)}, "adapt must be some of"),
+        ({"regularization": 0.2}, "stepsize \\* regularization"),
+        ({"adapt": ("width",)}, "adapt must be a subset of"),
     ],
 )
 def test_bad_parameters(given, message):
@@ -209,7 +209,7 @@ def test_a_file_must_have_all_parameters_and_no_others(tmp_path):
     state = storage.load(model.save(tmp_path / "model"), "KernelSGDClassifier", anything)
     parameters = dict(state["parameters"])
     state["parameters"] = parameters | {"bandwith": 1.0}
-    with pytest.raises(ValueError, match="'parameters/bandwith' is not known there"):
+    with pytest.raises(ValueError, match="'parameters/bandwith' is unknown"):
         KernelSGDClassifier.load(storage.save(tmp_path / "more", "KernelSGDClassifier", state))
     del parameters["bandwidth"]
     state["parameters"] = parameters

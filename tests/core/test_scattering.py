@@ -73,7 +73,7 @@ def test_scattering_of_signals_and_channels(images):
 
 def test_scattering_says_what_is_wrong(images):
     cases = {
-        "J=4 makes windows of 16 points, .* at most 3": Scattering((8, 8), 4),
+        "at most 3 for signals .* got 4, which makes windows of 16": Scattering((8, 8), 4),
         "J must be at least 1": Scattering((8, 8), 0),
         "order must be 1 or 2, got 3": Scattering((8, 8), order=3),
         "average must be one of": Scattering((8, 8), average="mean"),

@@ -207,7 +207,7 @@ def test_classes_are_numbers_alone_or_texts_alone_in_a_block_too():
     for x, y in samples():
         stream.learn_one(x, int(y > 0))
     stream.learn_one({"a": 1.0, "b": 0.0}, 1)  # waits
-    with pytest.raises(ValueError, match="numbers alone or texts alone, got 0 and 'yes'"):
+    with pytest.raises(ValueError, match="only numbers or only strings, got 0 and 'yes'"):
         stream.learn_one({"a": 1.0, "b": 0.0}, "yes")
     assert stream.predict_one({"a": 1.0, "b": 0.0}) == 1
     assert stream.estimator.n_samples_seen_ == 401
@@ -226,10 +226,12 @@ def test_a_dictionary_with_defaults_is_not_changed():
 
 def test_arguments_are_named():
     for w in (-1.0, float("nan"), float("inf"), "1"):
-        with pytest.raises(ValueError, match="w must be a non-negative number"):
+        with pytest.raises(ValueError, match="w must be a non-negative and finite number"):
             Stream(ODARegressor()).learn_one({"a": 1.0}, 1.0, w)
-    with pytest.raises(ValueError, match=r"classes are for classifiers alone, got \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"classes must be None for ODARegressor.*, got \[0, 1\]"):
         Stream(ODARegressor(), classes=[0, 1])
     for classes in ("ab", 5, ["a", 1], [[0, 1]], [0.0, float("nan")]):
-        with pytest.raises(ValueError, match="classes must be a list of finite numbers alone or texts"):
+        with pytest.raises(
+            ValueError, match="classes must be a list of only finite numbers or only strings"
+        ):
             Stream(ODAClassifier(), classes=classes)

@@ -108,7 +108,7 @@ def test_own_functions_are_given_again(tmp_path):
     X, y = problem("nearest", 300)
     model = made("nearest", resolutions=[np.abs, None]).fit(X, y)
     path = model.save(tmp_path / "tree.npz")
-    with pytest.raises(ValueError, match="give it again at load"):
+    with pytest.raises(ValueError, match="pass it to load"):
         MultiResolutionODA.load(path)
     again = MultiResolutionODA.load(path, resolutions=[np.abs, None])
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
@@ -116,7 +116,7 @@ def test_own_functions_are_given_again(tmp_path):
 
 def test_foreign_files_are_refused(tmp_path):
     path = ODAPartition(2).fit([[0.0], [1.0], [5.0]]).save(tmp_path / "flat.npz")
-    with pytest.raises(ValueError, match="holds a ODAPartition, not a MultiResolutionODA"):
+    with pytest.raises(ValueError, match="contains a ODAPartition, not a MultiResolutionODA"):
         MultiResolutionODA.load(path)
     (tmp_path / "text.npz").write_text("not a model")
     with pytest.raises(ValueError, match=r"text\.npz"):

@@ -18,4 +18,4 @@ def test_every_part_can_be_compiled(monkeypatch):
 def test_what_is_not_there(capsys):
     with pytest.raises(SystemExit):
         warm.main(["--only", "nothing"])
-    assert "--only must begin a part's name" in capsys.readouterr().err
+    assert "--only must be the beginning of a part's name" in capsys.readouterr().err

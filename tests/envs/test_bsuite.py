@@ -152,7 +152,7 @@ def test_catch(rows, columns, seed, data):
 def test_states_beyond_the_board_are_refused(name, bad):
     env = gym.make(f"oda_rl/{name}-v0").unwrapped
     env.reset(seed=0)
-    with pytest.raises(ValueError, match="whole numbers from 0 to"):
+    with pytest.raises(ValueError, match="integers from 0 to"):
         env.set_state(bad)
 
 

@@ -186,7 +186,7 @@ def test_arguments_and_attributes_count(name, arguments, attributes):
 def test_noise_on_the_torque_is_refused():
     env = gym.make("oda_rl/Acrobot-v1")
     env.unwrapped.torque_noise_max = 0.5
-    with pytest.raises(ValueError, match=r"torque_noise_max is 0\.5"):
+    with pytest.raises(ValueError, match=r"torque_noise_max must be 0 .* got 0\.5"):
         env.reset()
 
 

@@ -60,18 +60,18 @@ def test_a_checkpoint_that_does_not_tell_how_things_were_is_refused(made, run, t
     code, output = run("train", "--resume", folder)
     assert code == 2
     assert "from step 3,500" in output
-    assert "The training cannot begin" in output
+    assert "The training cannot start" in output
     for config in ("{", "{}", "[]"):
         (folder / "config.json").write_text(config)
         code, output = run("train", "--resume", folder)
-        assert (code, "The training cannot begin" in output) == (2, True)
+        assert (code, "The training cannot start" in output) == (2, True)
 
 
 def test_options_of_a_resumed_run_are_its_own(made, run):
     code, output = run("train", "--resume", made, "--gamma", 0.5)
     assert (code, "gamma is 0.99 in" in output) == (2, True)
     code, output = run("train", "--resume", made / "checkpoints")
-    assert (code, "checkpoints is no run of this script" in output) == (2, True)
+    assert (code, "checkpoints is not a run of this script" in output) == (2, True)
 
 
 def test_a_default_that_is_typed_counts_where_a_run_is_resumed(made, run):
@@ -107,8 +107,8 @@ def test_a_full_disk_costs_the_curves_and_not_the_model(made, run, tmp_path, mon
     monkeypatch.setattr(checkpoints, "write_model", full)
     code, output = run("train", "--log-dir", tmp_path, *RUN)
     assert code == 0, output
-    assert "TensorBoard is left out from here on: No space left on device" in output
-    assert "No checkpoint was written, No space left on device" in output
+    assert "TensorBoard logging stops here: No space left on device" in output
+    assert "No checkpoint was written (No space left on device)" in output
     assert len(list(tmp_path.rglob("model.npz"))) == 1
 
 
@@ -131,7 +131,7 @@ def test_a_board_that_may_not_grow_is_left_out_with_one_line(module, tmp_path, m
     other = threading.Thread(target=lambda: 1 / 0)
     other.start()
     other.join()
-    assert told == ["TensorBoard is left out from here on: File too large."]
+    assert told == ["TensorBoard logging stops here: File too large."]
     assert threads == [other]
 
 
@@ -201,18 +201,18 @@ def test_a_folder_that_cannot_be_is_told_before_the_training(run, tmp_path):
     (tmp_path / "logs").write_text("a file")
     code, output = run("train", "--log-dir", tmp_path / "logs", *RUN)
     assert code == 2
-    assert "The training cannot begin" in output
+    assert "The training cannot start" in output
 
 
 @pytest.mark.parametrize(
     ("script", "options", "told"),
     [
-        ("train", ("--eval-freq", -1), "--eval-freq: must be a whole number, 0 or more; got -1"),
-        ("train", ("--n-envs", 0), "--n-envs: must be a whole number, 1 or more; got 0"),
+        ("train", ("--eval-freq", -1), "--eval-freq: must be an integer, 0 or more; got -1"),
+        ("train", ("--n-envs", 0), "--n-envs: must be an integer, 1 or more; got 0"),
         ("train", ("--total-timesteps", 0), "--total-timesteps"),
-        ("train", ("--seed", "x"), "--seed: must be a whole number, 0 or more; got x"),
+        ("train", ("--seed", "x"), "--seed: must be an integer, 0 or more; got x"),
         ("evaluate", ("model.npz", "--episodes", 0), "--episodes"),
-        ("compare", ("--n-jobs", 0), "--n-jobs: must be a whole number, 1 or more or -1; got 0"),
+        ("compare", ("--n-jobs", 0), "--n-jobs: must be an integer, 1 or more or -1; got 0"),
         ("compare", ("--seeds", -1), "--seeds"),
         ("benchmark", ("agent", "--n-jobs", 0), "--n-jobs"),
     ],

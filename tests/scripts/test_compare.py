@@ -167,7 +167,7 @@ def test_a_run_that_fails_stops_no_other(tmp_path, capsys, monkeypatch):
     ("options", "complaint"),
     [
         ({"total_timesteps": 100}, "--total-timesteps must be at least --eval-freq"),
-        ({"seeds": (0, 0)}, "--seeds needs at least one, and each once"),
+        ({"seeds": (0, 0)}, "--seeds must have at least one value and no duplicates"),
     ],
 )
 def test_arguments_that_make_no_sense(tmp_path, capsys, options, complaint):
@@ -196,7 +196,7 @@ def test_an_interrupted_comparison_keeps_its_runs_and_goes_on(tmp_path, capsys, 
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 0, output
-    assert "Interrupted. What has ended is kept; to make the rest:" in output
+    assert "Interrupted. Finished runs are kept; to run the others:" in output
     assert "python scripts/compare.py --output" in output
     assert "Traceback" not in output
     kept = [run["seed"] for run in read_runs(tmp_path).values()]

@@ -43,7 +43,7 @@ def test_a_teacher_that_cannot_be_read(run, tmp_path):
         file.writestr("notes.txt", "no model")
     UniformGridQ(env="CartPole-v1", seed=0).save(tmp_path / "grid.npz")
     for path, word in (
-        ("who.zip", "algorithm must be told"),
+        ("who.zip", "--algorithm must be given"),
         ("none.zip", "There is no file"),
         ("ppo.zip", "is not a model of PPO"),
         ("grid.npz", "Nowhere"),
@@ -59,7 +59,7 @@ def test_where_a_student_cannot_go_is_told_before_the_work(name, run, tmp_path):
     (tmp_path / "folder.npz").mkdir()
     for script in ("distill", "shrink"):
         code, said = run(script, tmp_path / "grid.npz", "--to", tmp_path / name, *FEW)
-        assert (code, "--to must be a file that ends with .npz or .zip" in said) == (1, True)
+        assert (code, "--to must be a file ending in .npz or .zip" in said) == (1, True)
 
 
 MODELS = {

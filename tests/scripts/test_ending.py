@@ -22,7 +22,7 @@ def full():
     [
         (lambda: 2, "2"),
         (interrupt, "130"),
-        (full, "It cannot go on: [Errno 28] No space left on device: 'model.npz'. What was written"),
+        (full, "Cannot continue: [Errno 28] No space left on device: 'model.npz'. Files written"),
     ],
 )
 def test_it_ends_with_a_code_or_a_line(module, main, told):

@@ -55,12 +55,12 @@ def test_one_state(path, tmp_path, explain):
     ("arguments", "message"),
     [
         (("--observation", 0, 0), "must be 4 finite numbers"),
-        (("--dimensions", 0, 7), "dimensions must be two numbers from 0 to 3"),
+        (("--dimensions", 0, 7), "dimensions must be two indices from 0 to 3"),
         (("--picture", "why"), "picture must end with"),
-        (("--data", "samples.csv"), "--data goes with --html"),
+        (("--data", "samples.csv"), "--data requires --html"),
         (
             ("--html", "why.html", "--cells", 3, "--picture", "why.png"),
-            "--picture does not go with --html",
+            "--picture cannot be used with --html",
         ),
     ],
 )

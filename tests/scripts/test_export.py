@@ -19,12 +19,12 @@ def test_it_says_what_was_written_and_what_to_type_next(ending, word, run, tmp_p
     assert code == 0
     assert "4 cells" in said
     if ending == ".py" or shutil.which("cc"):
-        assert "is the agent's in 100.00% of 10,000 states" in said
+        assert "chooses the action of the agent in 100.00% of 10,000 states" in said
     assert word in said
     assert path.exists()
     if ending == ".c" and shutil.which("cc"):
-        assert re.search(r"compiled with cc, \d+ ns a decision", said)
-        share = re.search(r"In single precision \(-DREAL=float\) it is in ([0-9.]+)%", said)
+        assert re.search(r"compiled with cc, \d+ ns per decision", said)
+        share = re.search(r"In single precision \(-DREAL=float\) it does in ([0-9.]+)%", said)
         assert float(share.group(1)) > 99.5
 
 
@@ -37,7 +37,7 @@ def test_states_with_numbers_are_compared_too(env_id, run, tmp_path):
     model.save(tmp_path / "model.npz")
     code, said = run("export", tmp_path / "model.npz")
     assert code == 0
-    assert "is the agent's in 100.00% of 10,000 states" in said
+    assert "chooses the action of the agent in 100.00% of 10,000 states" in said
 
 
 def test_so_are_points_that_several_numbers_decide(run, tmp_path):
@@ -45,7 +45,7 @@ def test_so_are_points_that_several_numbers_decide(run, tmp_path):
     for ending in (".py", ".c") if shutil.which("cc") else (".py",):
         code, said = run("export", tmp_path / "model.npz", "--to", tmp_path / f"policy{ending}")
         assert code == 0
-        assert "is the agent's in 100.00% of 10,000 states" in said
+        assert "chooses the action of the agent in 100.00% of 10,000 states" in said
 
 
 def test_what_cannot_be_exported_is_said_in_a_line(run, tmp_path):

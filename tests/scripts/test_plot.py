@@ -104,5 +104,5 @@ def test_what_cannot_be_drawn_is_told(script, agent, tmp_path, capsys):
     assert draw(script, agent, "value", dimensions=(0, 9), out=tmp_path) == 1
     assert "from 0 to 3" in capsys.readouterr().out.replace("\n", " ")
     assert draw(script, agent, "partition", data=tmp_path / "data.csv", out=tmp_path) == 1
-    assert "--data goes with estimators" in capsys.readouterr().out.replace("\n", " ")
+    assert "--data can be given only for an estimator" in capsys.readouterr().out.replace("\n", " ")
     assert drawn(tmp_path) == set()

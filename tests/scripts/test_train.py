@@ -87,7 +87,7 @@ def test_help_explains_itself(script, run):
     assert code == 0
     assert "show this help message" in output
     if script == "train":
-        assert "Discount factor" in output
+        assert "Initial discount factor" in output
         assert "--total-timesteps" in output
 
 
@@ -98,7 +98,7 @@ def test_the_other_agent_is_trained_by_name_or_for_its_states(run, tmp_path):
         assert code == 0, output
     assert len(list(tmp_path.glob("*/TwoTimescaleQ_0_1/model.npz"))) == 2
     assert run("train", "--optimism", 0.5)[0] != 0, "it is the other agent's"
-    assert "There is no environment NoSuch-v0" in run("train", "--env-id", "NoSuch-v0")[0]
+    assert "Cannot make the environment NoSuch-v0" in run("train", "--env-id", "NoSuch-v0")[0]
 
 
 def test_the_compiled_twin_learns_what_is_learned_in_gymnasiums_own(trained, run, monkeypatch, tmp_path):
@@ -117,7 +117,7 @@ def test_the_compiled_twin_learns_what_is_learned_in_gymnasiums_own(trained, run
 
 def test_hyperparameters_are_refused_by_name(run, tmp_path):
     code, _ = run("train", "--max-cells", 0, "--log-dir", tmp_path)
-    assert code == "max_cells must be a whole number in [1, inf) or None, got 0."
+    assert code == "max_cells must be an integer in [1, inf) or None, got 0."
     assert not list(tmp_path.iterdir())
 
 
@@ -125,7 +125,7 @@ def test_an_environment_that_is_not_there_is_named(trained, run):
     for env_id in ("Nothing-v0", "nowhere_at_all:Thing-v0"):
         code, output = run("evaluate", trained[0] / "model.npz", "--env-id", env_id)
         assert code == 1
-        assert f"There is no environment {env_id}: " in output
+        assert f"Cannot make the environment {env_id}: " in output
 
 
 @pytest.mark.parametrize("env_id", ["Acrobot-v1", "FrozenLake-v1", "Pendulum-v1"])
@@ -142,7 +142,9 @@ def test_other_actions_than_the_models_are_refused_with_a_word(run, tmp_path):
     [model] = tmp_path.glob("*/*/model.npz")
     code, output = run("evaluate", model, "--env-id", "MountainCarContinuous-v0")
     assert code == 1
-    assert "its actions are in Discrete(3); Box(-1.0, 1.0, (1,), float32) is expected" in output
+    assert (
+        "are in Discrete(3), but those of the environment are in Box(-1.0, 1.0, (1,), float32)" in output
+    )
 
 
 def test_what_to_type_next_can_be_typed_whatever_the_folder_is_called(run, tmp_path):
@@ -175,9 +177,9 @@ def test_an_id_with_its_module_is_enough_for_all_that_follows(run, tmp_path):
     for option, mode in (("--render", "human"), (f"--video-dir={tmp_path}", "rgb_array")):
         code, output = run("evaluate", model, option)
         assert code == 1
-        assert f"has no render mode {mode} (it has none): leave out {option.split('=')[0]}" in output
+        assert f"has no render mode {mode} (it has none): omit {option.split('=')[0]}" in output
 
 
 def test_a_folder_is_no_model(trained, run):
     code, output = run("evaluate", trained[0])
-    assert (code, f"{trained[0]} is a folder, and no model file" in output) == (1, True)
+    assert (code, f"{trained[0]} is a folder, not a model file" in output) == (1, True)

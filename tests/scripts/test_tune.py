@@ -127,7 +127,7 @@ def test_what_does_not_get_better_is_pruned(tuning, task, monkeypatch):
 def test_seeds_by_which_is_chosen_are_not_reported(run, tmp_path):
     code, output = run("tune", *BRIEFLY, "--seeds", 3, "--storage", f"sqlite:///{tmp_path}/x.db")
     assert code == 2
-    assert "--report-seeds must be other seeds than --seeds" in output
+    assert "--report-seeds must differ from --seeds" in output
     assert not (tmp_path / "x.db").exists()
 
 
@@ -135,4 +135,4 @@ def test_seeds_by_which_is_chosen_are_not_reported(run, tmp_path):
 def test_a_storage_that_cannot_be_is_named(storage, run, tuning, tmp_path, monkeypatch):
     monkeypatch.setattr(tuning, "OPENINGS", 1)
     code, output = run("tune", *BRIEFLY, *STEPS, "--storage", storage, "--log-dir", tmp_path)
-    assert (code, f"The study cannot be kept in {storage}: " in output) == (2, True)
+    assert (code, f"The study cannot be stored in {storage}: " in output) == (2, True)

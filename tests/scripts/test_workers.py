@@ -163,7 +163,9 @@ def test_a_cluster_that_has_lost_all_workers_is_not_waited_for(workers, cluster,
 
 def test_no_cluster(workers, run, tmp_path):
     pytest.importorskip("distributed")
-    with pytest.raises(workers.WorkersLostError, match=r"no Dask scheduler at tcp://127\.0\.0\.1:9"):
+    with pytest.raises(
+        workers.WorkersLostError, match=r"no Dask scheduler can be reached at tcp://127\.0\.0\.1:9"
+    ):
         workers.connect("tcp://127.0.0.1:9", timeout=0.2)
 
 

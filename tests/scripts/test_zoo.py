@@ -55,5 +55,5 @@ def test_what_is_not_known(zoo):
     assert code == 2
     assert "RL Zoo has no command tain; it has train, enjoy" in output
     assert type(gym.make("CartPole-v1")).__module__ == "gymnasium.wrappers.common"
-    with pytest.raises(ValueError, match=r"learning_rate must be a number, not lin_"):
+    with pytest.raises(ValueError, match=r"learning_rate must be a number, not a schedule such as lin_"):
         zoo("train", "--algo", "ttac", *BRIEFLY, "-params", "learning_rate:'lin_0.1'")

@@ -51,7 +51,10 @@ class ClassSettings(NamedTuple):
         annealing = Settings.of(estimator, max_codevectors=1 if k == "auto" else k)
         check_variant(estimator.fine_tune, annealing.divergence, "fine_tune")
         if estimator.fine_tune is not None and estimator.mode == "majority":
-            raise ValueError("fine_tune needs codevectors of one class each, not mode='majority'.")
+            raise ValueError(
+                "fine_tune must be None with mode='majority', as its codevectors have no fixed "
+                f"class, got {estimator.fine_tune!r}."
+            )
         own = estimator.mode, estimator.scale, k, estimator.fine_tune, estimator.local_model
         return cls(annealing, *own)
 

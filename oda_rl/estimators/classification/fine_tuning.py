@@ -143,7 +143,7 @@ def check_variant(variant: str | None, divergence: Divergence, name: str) -> Non
     if variant == "glvq" and not divergence.is_euclidean:
         raise ValueError(
             f"{name}={variant!r} needs divergence='squared_euclidean', got {divergence.name!r}; "
-            "'lvq1' takes any."
+            "'lvq1' supports all divergences."
         )
 
 

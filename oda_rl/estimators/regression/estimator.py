@@ -229,7 +229,7 @@ class ODARegressor(Forgetful, CodebookRegressor):
             self._watch = Watch()
         elif n_outputs != self._run.n_outputs:
             raise ValueError(
-                f"y must have as many outputs as before, {self._run.n_outputs}, got {n_outputs}."
+                f"y must have {self._run.n_outputs} outputs, as in earlier calls, got {n_outputs}."
             )
         else:
             self._run.resume(settings)
@@ -294,8 +294,8 @@ class ODARegressor(Forgetful, CodebookRegressor):
         saved = state["parameters"]["local_model"]
         if (saved == OWN) != (local_model is not None):
             raise ValueError(
-                "local_model must be given to load if the file was saved with one of the user's own, "
-                f"which a file cannot hold, and else be left out; it was saved with {saved!r}."
+                "local_model must be given if, and only if, the file was saved with a user-defined "
+                f"local model, which a file cannot store; it was saved with {saved!r}."
             )
         with storage.restoring(path):
             model: Self = restored(cls, state, local_model=local_model)

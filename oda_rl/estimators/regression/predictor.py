@@ -44,10 +44,10 @@ def restored_extras(state: dict[str, Any]) -> tuple[Effects | None, KernelPart |
 
 def _is_of_data(scaling: Any, sizes: Sizes) -> None:
     """A rule for a stored scaling: its bounds and deviations must be possible for samples."""
-    expect(np.all(scaling["low"] <= scaling["high"]), "low", "is above high", "bounds in order")
+    expect(np.all(scaling["low"] <= scaling["high"]), "low", "is above high", "low <= high")
     least = np.maximum(SMALLEST_DEVIATION, 0.5 * CONSTANT * np.abs(scaling["mean"]))
     right = np.all(scaling["deviation"] >= least)
-    expect(right, "deviation", "is too small for the mean", f"{CONSTANT:g} of it, or more")
+    expect(right, "deviation", "is too small for the mean", f"at least {CONSTANT:g} of the mean")
 
 
 def units_schema(d: str) -> Schema:

@@ -217,7 +217,7 @@ class TreeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
     def values_(self) -> Array:
         """The outputs that a regressor predicts at the codevectors of its leaves."""
         if kind_of(self._template) != "regressor":
-            raise AttributeError("only a tree over an ODARegressor has values_.")
+            raise AttributeError("values_ is available only for a tree of ODARegressor.")
         return np.asarray(call_unnamed(self.predict, self.codevectors_))
 
     @property
@@ -294,7 +294,9 @@ class TreeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         targets = data.targets.reshape(len(data.weight), -1).astype(np.float64)
         known = targets.shape[1] if reset or self._units is None else len(self._units.mean)
         if targets.shape[1] != known:
-            raise ValueError(f"y must have {known} outputs as before, got {targets.shape[1]}.")
+            raise ValueError(
+                f"y must have {known} outputs, as in earlier calls, got {targets.shape[1]}."
+            )
         return data._replace(targets=targets)
 
     def _values(self) -> tuple[Any, ...]:

@@ -17,10 +17,10 @@ def _have_one_size(features: Any, sizes: Sizes) -> None:
     """A rule: there are as many maps as resolutions; a resolution without a map has d features."""
     maps, n_features = features["maps"], features["n_features"]
     right = len(maps) == len(n_features) > 0
-    expect(right, "maps", f"are {len(maps)}", f"{len(n_features)}, and one at least")
+    expect(right, "maps", f"has {len(maps)} items", f"{len(n_features)} items, at least one")
     for i, (one, n) in enumerate(zip(maps, n_features, strict=True)):
         right = one is not None or n == sizes["d"]
-        expect(right, f"n_features/{i}", f"is {n}", f"{sizes['d']}, as there is no map")
+        expect(right, f"n_features/{i}", f"is {n}", f"{sizes['d']}, as there is no feature map")
 
 
 def _map(around: Any, sizes: Sizes) -> Schema:
@@ -55,8 +55,8 @@ def maps_of(resolutions: Any, n_layers: int) -> list[Any]:
         )
     if len(resolutions) > n_layers:
         raise ValueError(
-            f"resolutions must be no more than the {n_layers} layers, got {len(resolutions)}: those of "
-            "layers that there are not would never be used."
+            f"resolutions must have at most {n_layers} items, as there are {n_layers} layers, got "
+            f"{len(resolutions)}."
         )
     from oda_rl.resolutions import as_map
 
@@ -213,6 +213,6 @@ class Features:
                 continue
             found = one.transform(np.eye(2, state["n_raw"]))
             if found.shape[1] != n or not np.abs(found).max() <= LARGEST:
-                raise ValueError(f"{one.name} does not give {n} features up to {LARGEST:g}.")
+                raise ValueError(f"{one.name} must return {n} features of magnitude up to {LARGEST:g}.")
         scalings = [Scaling(**scaling) for scaling in state["scalings"]]
         return cls(maps, scalings, state["n_raw"], state["n_features"])

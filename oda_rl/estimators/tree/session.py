@@ -52,7 +52,7 @@ def session_schema(settings: TreeSettings) -> Schema:
                 found = len(own["annealer"]["book"]["location"])
                 wanted = n[min(layer, len(n) - 1)] + more
                 place = f"candidates/{i}/1/annealer/book/location"
-                expect(found == wanted, place, f"has {found} features", f"{wanted}")
+                expect(found == wanted, place, f"has {found} features", f"{wanted} features")
 
     number, path = "float in [0, inf)", ["count"]
     point = (path, "count", number, "count", "count", number, number, "count", number)
@@ -72,7 +72,12 @@ def session_schema(settings: TreeSettings) -> Schema:
 
 def _are_in_order(bounds: Any, sizes: Sizes) -> None:
     """A rule: the least outputs are not above the largest."""
-    expect(np.all(bounds[0] <= bounds[1]), "", "are not in order", "the least and the largest outputs")
+    expect(
+        np.all(bounds[0] <= bounds[1]),
+        "",
+        "has minima above maxima",
+        "the smallest and the largest outputs",
+    )
 
 
 class TreeSession(Growth):

@@ -69,11 +69,14 @@ class Layer(NamedTuple):
         if isinstance(given, Mapping):
             unknown = sorted(set(given) - set(cls._fields))
             if unknown:
-                raise ValueError(f"layers: a layer has {list(cls._fields)}, got {unknown}.")
+                raise ValueError(
+                    f"layers must be dicts with the keys {list(cls._fields)}, got {unknown}."
+                )
             given = cls(**given)
         if not isinstance(given, cls):
             raise ValueError(
-                f"layers must be a number of layers or a list of dicts or Layers, got {given!r} in it."
+                "layers must be a number of layers or a list of dicts or Layers, got the item "
+                f"{given!r}."
             )
         found = {name: value for name, value in given._asdict().items() if value is not None}
         validate_parameter_constraints(CONSTRAINTS, found, "a Layer")
@@ -176,8 +179,8 @@ def _check_unused(estimator: Any, kind: str) -> None:
         same = given is default or (not isinstance(given, np.ndarray) and given == default)
         if not same and not (name in ("validation", "local_model") and given is None):
             raise ValueError(
-                f"the estimator's {name} must be left at {default!r}, got {given!r}: "
-                "it means nothing in a tree."
+                f"the estimator's {name} must be left at {default!r}, got {given!r}: it has no effect "
+                "in a tree."
             )
     if kind == "regressor" and not isinstance(estimator.local_model, str):
         raise ValueError(

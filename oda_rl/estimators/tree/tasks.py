@@ -47,7 +47,7 @@ class Partition:
     def tally_is_sound(self, cells: Any, sizes: Sizes) -> None:
         """A rule for cells from a file: sums are not negative."""
         least = cells["tally"].min(initial=0.0)
-        expect(least >= 0.0, "tally", f"has {least}", "numbers from 0 on")
+        expect(least >= 0.0, "tally", f"has {least}", "non-negative numbers")
 
     def annealed(self, scaled: Array, targets: NDArray[Any]) -> tuple[Array, Labels]:
         """Samples and labels to anneal."""
@@ -242,9 +242,14 @@ class Outputs(Partition):
         squares = np.diagonal(products, axis1=1, axis2=2)
         most = squares[:, :, None] * squares[:, None, :]
         right = squares.min(initial=0.0) >= 0.0 and np.all(products**2 <= (1.0 + 1e-6) * most)
-        expect(right, "tally", "has products that cannot be", "sums of products")
+        expect(right, "tally", "has inconsistent products", "sums of products of inputs")
         right = energies.min(initial=0.0) >= 0.0 and np.allclose(products[:, 0, 0], cells["mass"])
-        expect(right, "tally", "has squares or a weight that cannot be", "those of the samples")
+        expect(
+            right,
+            "tally",
+            "has negative squares or another weight than mass",
+            "non-negative sums, and the weight of the samples",
+        )
 
     def annealed(self, scaled: Array, targets: NDArray[Any]) -> tuple[Array, Labels]:
         """Inputs and weighted outputs side by side, with labels of zero."""

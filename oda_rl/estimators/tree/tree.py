@@ -19,7 +19,7 @@ from oda_rl.estimators.tree.features import Features
 
 def are_a_tree(layers: Any, sizes: Sizes) -> None:
     """A rule: there is one root, and every other cell is among the children of exactly one cell."""
-    expect(len(layers[0]["parent"]) == 1, "0/parent", "are several", "one root")
+    expect(len(layers[0]["parent"]) == 1, "0/parent", "has several roots", "one root")
     for i, (above, below) in enumerate(pairwise([*layers, {"parent": np.empty(0, dtype=np.int64)}])):
         parents = np.flatnonzero(above["count"])
         first, count = above["first"][parents], above["count"][parents]
@@ -28,11 +28,11 @@ def are_a_tree(layers: Any, sizes: Sizes) -> None:
         right = np.array_equal(first[order], ends - count[order]) and ends[-1:].sum() == len(
             below["parent"]
         )
-        expect(right, f"{i}/first", "and count are not", "the children of each cell one after the other")
+        expect(right, f"{i}/first", "does not match count", "consecutive children of each cell")
         right = np.array_equal(below["parent"], np.repeat(parents[order], count[order]))
-        expect(right, f"{i + 1}/parent", "is not", "the cell whose children they are among")
+        expect(right, f"{i + 1}/parent", "does not match the layer above", "the parent of each cell")
         within = np.all(above["first"] <= len(below["parent"]))
-        expect(within, f"{i}/first", "is beyond", "a cell of the layer below")
+        expect(within, f"{i}/first", "is out of range", "the number of a cell of the layer below")
 
 
 class Tree:
