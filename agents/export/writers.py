@@ -250,8 +250,8 @@ def export_policy(
     Raises
     ------
     ValueError
-        If the path has another suffix, `digits` is not between 1 and 17, or the agent's policy is not a
-        table of cells.
+        If the path has another suffix, `digits` is not an integer from 1 to 17, or the agent's policy
+        is not a table of cells.
     ImportError
         For .onnx, if the package onnx is not installed.
 
@@ -270,8 +270,8 @@ def export_policy(
     path = Path(path)
     if path.suffix not in FORMATS:
         raise ValueError(f"path must end with one of {', '.join(FORMATS)}, got {str(path)!r}.")
-    if digits is not None and not 1 <= digits <= 17:
-        raise ValueError(f"digits must be None or from 1 to 17, got {digits}.")
+    if digits is not None and digits not in range(1, 18):
+        raise ValueError(f"digits must be None or an integer from 1 to 17, got {digits!r}.")
     program = policy if isinstance(policy, PolicyProgram) else policy_program(policy)
     if digits is not None:
         program = program.rounded(digits)

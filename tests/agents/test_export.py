@@ -208,5 +208,6 @@ def test_bad_arguments_are_refused(tmp_path):
     model = SOMQ(env="CartPole-v1", n_cells=4, seed=0).learn(2_000)
     with pytest.raises(ValueError, match=r"must end with one of \.py, \.c, \.onnx, got"):
         export_policy(model, tmp_path / "policy.java")
-    with pytest.raises(ValueError, match="digits must be"):
-        export_policy(model, tmp_path / "policy.c", digits=0)
+    for digits in (0, 18, 2.5, "3"):
+        with pytest.raises(ValueError, match="digits must be"):
+            export_policy(model, tmp_path / "policy.c", digits=digits)
