@@ -76,16 +76,16 @@ def test_it_classifies(loss):
 
 @pytest.mark.parametrize("kind", [KernelSGDClassifier, KernelSGDRegressor])
 def test_features_of_other_units_count_for_as_much(kind, tmp_path):
-    x, y, *_ = make_multidist(1500, seed=100)
+    x, y, *_ = make_multidist(800, seed=100)
     units = np.array([1e9, 1e-9])
     plain = kind(scale="standard", random_state=0).fit(x, y)
     model = kind(random_state=0).fit(x * units, y)
     np.testing.assert_allclose(model.dictionary_, plain.dictionary_ * units, rtol=1e-6)
     assert model.score(x * units, y) == pytest.approx(plain.score(x, y), abs=0.02)
     stream = kind(scale=x.std(axis=0) * units, random_state=0)
-    stream.partial_fit(x[:700] * units, y[:700])
+    stream.partial_fit(x[:400] * units, y[:400])
     stream = kind.load(stream.save(tmp_path / "stream"))
-    stream.partial_fit(x[700:] * units, y[700:])
+    stream.partial_fit(x[400:] * units, y[400:])
     whole = kind(scale=x.std(axis=0), random_state=0).partial_fit(x, y)
     np.testing.assert_allclose(stream.predict(x * units), whole.predict(x), atol=1e-3)
     with pytest.warns(UserWarning, match="feature 0 varies by .* and feature 1 by"):
@@ -124,9 +124,9 @@ def test_chunks_make_no_difference(classes, sizes):
 
 
 def test_it_learns_from_one_sample_at_a_time():
-    x, y, probe, labels = make_multidist(3000, seed=100)
+    x, y, probe, labels = make_multidist(1500, seed=100)
     model = KernelSGDClassifier(random_state=0)
-    for i in range(3000):
+    for i in range(1500):
         model.partial_fit(x[i : i + 1], y[i : i + 1])
         if i == 9:  # the first mini-batch is not full
             assert model.score(x[:10], y[:10]) > 0.5
