@@ -32,7 +32,7 @@ def expected_failures(estimator):
         MultiResolutionODA(ODAPartition()),
         MultiResolutionODA(ODAClassifier()),
         MultiResolutionODA(ODAClassifier(rule="nearest")),
-        MultiResolutionODA(ODARegressor(), layers=2, max_children=4),
+        MultiResolutionODA(ODARegressor(), layers=2, max_children=4, validation=2),
         MultiResolutionODA(ODARegressor(local_model="constant"), resolutions=[None]),
         KernelSGDClassifier(batch_size=4, n_passes=4),
         KernelSGDClassifier("logistic", batch_size=4, n_passes=4),

@@ -261,7 +261,7 @@ def test_files_say_what_they_need():
 
 
 def test_a_model_of_ones_own():
-    X, y = make_curve(300)
+    X, y = make_curve(600)
     quadratic = ODARegressor(16, local_model=Quadratic(), random_state=0).fit(X, y)
     assert quadratic.score(X, y) > 0.9
     assert not hasattr(quadratic, "coef_")

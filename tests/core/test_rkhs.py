@@ -124,9 +124,9 @@ def test_chunks_make_no_difference(classes, sizes):
 
 
 def test_it_learns_from_one_sample_at_a_time():
-    x, y, probe, labels = make_multidist(1500, seed=100)
+    x, y, probe, labels = make_multidist(3000, seed=100)
     model = KernelSGDClassifier(random_state=0)
-    for i in range(1500):
+    for i in range(3000):
         model.partial_fit(x[i : i + 1], y[i : i + 1])
         if i == 9:  # the first mini-batch is not full
             assert model.score(x[:10], y[:10]) > 0.5

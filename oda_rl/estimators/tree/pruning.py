@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from oda_rl.estimators.tree.growth import Growth
 
 Cuts = list[NDArray[np.bool_]]
-# Trees grown from a part of the samples, each with the samples that were left out and its cuts at prices.
+# Trees grown from a part of the samples, each with the samples left out and its cuts at each price.
 LeftOut = Sequence[tuple["Growth", Data, list[Cuts]]]
 # Prices of a leaf that are compared, in units of the root's error.
 PRICES = np.concatenate([[0.0], 2.0 ** np.arange(-14.0, -2.0)])
@@ -74,9 +74,8 @@ def find_price(
         cheapest = _cheapest(*_compare(left_out, task.sample_losses, 0.0), 1.0)
         chosen = [(grown, data, [cut[cheapest]]) for grown, data, cut in left_out]
         scores = [_losses(chosen, _brier, smoothing)[0] for smoothing in smoothings]
-        return float(PRICES[cheapest]), smoothings[least_as_good(np.array(scores))] if len(
-            smoothings
-        ) > 1 else 0.0
+        smoothing = smoothings[least_as_good(np.array(scores))] if len(smoothings) > 1 else 0.0
+        return float(PRICES[cheapest]), smoothing
     pairs = [_compare(left_out, task.sample_losses, one) for one in smoothings]
     best = int(np.argmin([own.min() for own, _ in pairs]))
     return float(PRICES[_cheapest(*pairs[best], 0.0)]), smoothings[best]
