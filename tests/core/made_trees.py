@@ -1,6 +1,7 @@
 """Trees of all kinds, and what they are to learn."""
 
 import numpy as np
+from sklearn.base import clone
 
 from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
 from oda_rl.datasets import make_gaussians
@@ -23,4 +24,5 @@ def problem(name, n=600, seed=0):
 
 
 def made(name, **options):
-    return MultiResolutionODA(TEMPLATES[name], random_state=0, **options)
+    """A tree with `options`, of which those of the template begin with "estimator__"."""
+    return MultiResolutionODA(clone(TEMPLATES[name]), random_state=0).set_params(**options)

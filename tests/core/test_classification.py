@@ -40,7 +40,7 @@ def test_modes_and_rules(mode, rule):
 
 @pytest.mark.parametrize("mode", ["conditional", "majority", "lvq"])
 def test_a_stream_learns_one_and_predicts_one(mode):
-    X, y = make_moons(1000, noise=0.1, random_state=0)
+    X, y = make_moons(500, noise=0.1, random_state=0)
     model = ODAClassifier(mode=mode, max_codevectors=40, random_state=0)
     right = 0
     for i in range(len(X)):
@@ -146,7 +146,7 @@ def test_chunks_do_not_matter(chunk):
 @pytest.mark.parametrize("mode", ["conditional", "majority"])
 @pytest.mark.parametrize("chunk", [1, 37])
 def test_classes_may_come_late_in_any_chunks(mode, chunk):
-    X, y = blobs(200)
+    X, y = blobs(100)
     order = np.concatenate([np.flatnonzero(y != 0), np.flatnonzero(y == 0)])
     X, y = X[order], np.array(["b", "c", "d"])[(y[order] + 2) % 3]  # the first of the names comes last
     X, y = np.concatenate([X, X + 9.0]), np.concatenate([y, np.full(len(y), "a")])

@@ -26,14 +26,14 @@ def expected_failures(estimator):
 
 @parametrize_with_checks(
     [
-        *(ODAPartition(), StochasticVQ(), DeterministicAnnealing(), ODAClassifier(), LVQ()),
+        *(ODAPartition(), StochasticVQ(), DeterministicAnnealing(8), ODAClassifier(20), LVQ()),
         ODARegressor(max_codevectors=8),
-        ODARegressor(max_codevectors=8, local_model="constant"),
+        ODARegressor(max_codevectors=8, local_model="constant", pilot_rounds=0),
         MultiResolutionODA(ODAPartition()),
         MultiResolutionODA(ODAClassifier()),
         MultiResolutionODA(ODAClassifier(rule="nearest")),
-        MultiResolutionODA(ODARegressor()),
-        MultiResolutionODA(ODARegressor(local_model="constant")),
+        MultiResolutionODA(ODARegressor(), layers=2, max_children=4, validation=2),
+        MultiResolutionODA(ODARegressor(local_model="constant"), resolutions=[None]),
         KernelSGDClassifier(batch_size=4, n_passes=4),
         KernelSGDClassifier("logistic", batch_size=4, n_passes=4),
         KernelSGDRegressor(n_passes=10),

@@ -187,9 +187,15 @@ def adaptive_twin(x, y, rules, draws):
     return D, W, np.array(path)
 
 
-@pytest.mark.parametrize("adapt", [("bandwidth",), ("bandwidth", "stepsize", "regularization")])
-@pytest.mark.parametrize(("fitness", "transfer"), [("likelihood", "keep"), ("loss", "project")])
-def test_twin_of_the_adaptation(adapt, fitness, transfer):
+@pytest.mark.parametrize(
+    ("fitness", "transfer", "adapt"),
+    [
+        ("likelihood", "keep", ("bandwidth",)),
+        ("likelihood", "keep", ("bandwidth", "stepsize", "regularization")),
+        ("loss", "project", ("bandwidth", "stepsize", "regularization")),
+    ],
+)
+def test_twin_of_the_adaptation(fitness, transfer, adapt):
     rng = np.random.default_rng(1)
     x = rng.normal(size=(330, 2))
     y = np.column_stack([np.sin(2 * x[:, 0]), x[:, 1] ** 2])

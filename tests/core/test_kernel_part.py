@@ -55,8 +55,8 @@ def test_a_kernel_comes_where_cells_are_too_few():
 
 
 def test_no_kernel_where_none_is_needed_or_wanted():
-    X, y = wavy(400, 102)
-    plane = X @ [1.0, -2.0, 0.5] + 0.1 * np.random.default_rng(0).normal(size=400)
+    X, y = wavy(200, 102)
+    plane = X @ [1.0, -2.0, 0.5] + 0.1 * np.random.default_rng(0).normal(size=200)
     for options, outputs in (
         ({}, plane),
         ({"kernel": None}, y),
@@ -65,8 +65,8 @@ def test_no_kernel_where_none_is_needed_or_wanted():
         ({"ridge": 0.1}, y),
         ({"finish": False}, y),
     ):
-        model = ODARegressor(20, random_state=0, **options).fit(X, outputs)
-        cells = ODARegressor(20, random_state=0, **{**options, "kernel": None}).fit(X, outputs)
+        model = ODARegressor(8, random_state=0, **options).fit(X, outputs)
+        cells = ODARegressor(8, random_state=0, **{**options, "kernel": None}).fit(X, outputs)
         np.testing.assert_array_equal(model.predict(X), cells.predict(X))
     with pytest.raises(ValueError, match=r"'kernel' parameter .* must be .*'auto'.* or None. Got 'rbf'"):
         ODARegressor(kernel="rbf").fit(X, y)
@@ -112,6 +112,6 @@ def test_weights_are_as_many_samples():
 
 
 def test_fits_are_the_same_twice():
-    X, y = wavy(500, 108)
-    first, second = (ODARegressor(20, random_state=3).fit(X, y) for _ in range(2))
+    X, y = wavy(250, 108)
+    first, second = (ODARegressor(10, random_state=3).fit(X, y) for _ in range(2))
     np.testing.assert_array_equal(first.predict(X), second.predict(X))

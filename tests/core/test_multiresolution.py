@@ -56,7 +56,7 @@ def test_the_cells_of_a_layer_account_for_all_samples(name):
 @pytest.mark.parametrize("name", TEMPLATES)
 @pytest.mark.parametrize("way", ["fit", "stream"])
 def test_the_error_never_rises_when_a_cell_splits(name, way):
-    X, y = problem(name, 2000)
+    X, y = problem(name)
     model = made(name, max_children=3)
     model = model.fit(X, y) if way == "fit" else model.partial_fit(X, y)
     assert len(model.history_) > 1
@@ -134,7 +134,7 @@ def test_probabilities_of_regions_are_drawn_towards_those_above():
 
 
 def test_more_layers_make_the_training_error_smaller():
-    X, y = problem("constant", 2000)
+    X, y = problem("constant", 1000)
     scores = [made("constant", layers=n, max_children=4).fit(X, y).score(X, y) for n in (1, 2, 3)]
     assert scores[0] < scores[1] < scores[2]
     assert scores[2] > 0.95
@@ -142,7 +142,7 @@ def test_more_layers_make_the_training_error_smaller():
 
 def test_branches_grow_where_the_errors_are():
     rng = np.random.default_rng(0)
-    X = rng.uniform(0.0, 1.0, (3000, 2))
+    X = rng.uniform(0.0, 1.0, (1500, 2))
     y = np.where(X[:, 0] < 0.5, 0.0, np.sin(40.0 * X[:, 0]))
     model = made("constant", max_children=3, layers=4, max_leaves=30).fit(X, y)
     assert (model.codevectors_[:, 0] > 0.5).mean() > 0.7

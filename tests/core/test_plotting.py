@@ -275,20 +275,21 @@ def test_annealing_of_the_other_estimators(data, classifier):
 
 def test_the_animation_has_a_picture_for_each_temperature(data, partition, tmp_path):
     path = tmp_path / "made" / "codebook.gif"
-    (ax,) = animate_codebook(partition, path, data[0], dpi=30, hold=0.0)
+    few = ODAPartition(max_codevectors=3, random_state=0).fit(data[0])
+    (ax,) = animate_codebook(few, path, data[0], dpi=30, hold=0.0)
     with Image.open(path) as gif:
-        assert gif.n_frames == len(partition.history_)
+        assert gif.n_frames == len(few.history_)
         assert gif.info["loop"] == 0
     assert [entry.name for entry in path.parent.iterdir()] == ["codebook.gif"]
     _, cells = polygons(ax)
-    assert len(cells) == partition.history_[-1].n_codevectors
+    assert len(cells) == few.history_[-1].n_codevectors
     animate_codebook(partition, path, dpi=30, hold=0.0, max_frames=3)
     with Image.open(path) as gif:
         assert gif.n_frames == 3
 
 
 def test_codevectors_of_a_classifier_grow_with_their_classes(classifier, tmp_path):
-    (ax,) = animate_codebook(classifier, tmp_path / "classes.gif", dpi=30, max_frames=2)
+    (ax,) = animate_codebook(classifier, tmp_path / "classes.gif", dpi=30, hold=0.0, max_frames=2)
     assert {text.get_text() for text in ax.get_legend().get_texts()} == {"class same", "class other"}
 
 

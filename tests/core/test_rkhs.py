@@ -76,16 +76,16 @@ def test_it_classifies(loss):
 
 @pytest.mark.parametrize("kind", [KernelSGDClassifier, KernelSGDRegressor])
 def test_features_of_other_units_count_for_as_much(kind, tmp_path):
-    x, y, *_ = make_multidist(1500, seed=100)
+    x, y, *_ = make_multidist(800, seed=100)
     units = np.array([1e9, 1e-9])
     plain = kind(scale="standard", random_state=0).fit(x, y)
     model = kind(random_state=0).fit(x * units, y)
     np.testing.assert_allclose(model.dictionary_, plain.dictionary_ * units, rtol=1e-6)
     assert model.score(x * units, y) == pytest.approx(plain.score(x, y), abs=0.02)
     stream = kind(scale=x.std(axis=0) * units, random_state=0)
-    stream.partial_fit(x[:700] * units, y[:700])
+    stream.partial_fit(x[:400] * units, y[:400])
     stream = kind.load(stream.save(tmp_path / "stream"))
-    stream.partial_fit(x[700:] * units, y[700:])
+    stream.partial_fit(x[400:] * units, y[400:])
     whole = kind(scale=x.std(axis=0), random_state=0).partial_fit(x, y)
     np.testing.assert_allclose(stream.predict(x * units), whole.predict(x), atol=1e-3)
     with pytest.warns(UserWarning, match="feature 0 has a standard deviation of .*, and feature 1"):

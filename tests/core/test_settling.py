@@ -9,7 +9,7 @@ from oda_rl.codebook.settling import settle
 from oda_rl.datasets import make_gaussians
 from oda_rl.quantization import DeterministicAnnealing
 
-N_MIXTURES, LAST = 10, 0.1
+N_MIXTURES, LAST = 5, 0.1
 
 
 def counts(model):
@@ -50,7 +50,7 @@ BATCH = DeterministicAnnealing(6, max_iter=1000, tol_converge=1e-8)
 @pytest.mark.parametrize("model", [SOFT, BATCH])
 def test_phases_along_the_path(model):
     """D, H and F of the codebook of each temperature, from eqs. 2 to 4 in NumPy."""
-    samples, _ = make_gaussians(300)
+    samples, _ = make_gaussians(150)
     history = model.fit(samples).history_
     assert len(history) > 5
     for point in history[:-1]:

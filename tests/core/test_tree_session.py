@@ -14,10 +14,10 @@ from oda_rl.estimators.tree import Layer
 
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_chunks_make_no_difference(name):
-    X, y = problem(name, 800)
+    X, y = problem(name, 400)  # grown anew at 128, 192, 256 and 384
     trees = []
-    for size in (1, 7, 800):
-        model = made(name, layers=2, max_children=3)
+    for size in (1, 7, 400):
+        model = made(name, layers=2, max_children=3, estimator__n_warmup=60)
         for start in range(0, len(X), size):
             model.partial_fit(X[start : start + size], y[start : start + size])
         trees.append(model)
@@ -28,12 +28,12 @@ def test_chunks_make_no_difference(name):
 
 
 def test_a_stream_learns_what_data_at_hand_teach():
-    X, y = problem("nearest", 6000)
+    X, y = problem("nearest", 3000)
     stream = made("nearest", max_children=4).partial_fit(X, y)
     at_hand = made("nearest", max_children=4).fit(X, y)
     assert stream.score(X, y) > at_hand.score(X, y) - 0.03
-    assert stream.n_samples_seen_ == 6000
-    assert stream.tree_.layers[0].mass[0] == 6000
+    assert stream.n_samples_seen_ == 3000
+    assert stream.tree_.layers[0].mass[0] == 3000
 
 
 def test_no_sample_is_wasted():
@@ -75,9 +75,9 @@ def test_before_the_warm_up_there_is_the_root():
 @pytest.mark.parametrize("name", TEMPLATES)
 @pytest.mark.parametrize("resolutions", [None, [1, None]])
 def test_a_stored_tree_goes_on_exactly(name, resolutions, tmp_path):
-    X, y = problem(name, 800)
+    X, y = problem(name, 400)
     model = made(name, layers=2, max_children=3, resolutions=resolutions)
-    for end in (60, 400, 800):
+    for end in (60, 300, 400):
         model.partial_fit(X[: end // 2], y[: end // 2])
         again = MultiResolutionODA.load(model.save(tmp_path / "tree.npz"))
         np.testing.assert_array_equal(again.predict(X), model.predict(X))

@@ -53,9 +53,15 @@ def alone():
     return {name: model.fit(X[~bad], y[~bad]).score(*test) for name, model in models.items()}
 
 
-@pytest.mark.parametrize("light", LIGHT)
-@pytest.mark.parametrize("of", ["inputs", "outputs"])
-@pytest.mark.parametrize("local_model", ["linear", "constant"])
+@pytest.mark.parametrize(
+    ("local_model", "of", "light"),
+    [
+        ("linear", "inputs", 1e-4),
+        ("linear", "outputs", 1e-12),
+        ("constant", "inputs", 1e-12),
+        ("constant", "outputs", 1e-4),
+    ],
+)
 def test_a_regressor_does_not_mind_outliers_that_weigh_nothing(local_model, of, light, alone):
     X, y, bad, *test = with_outliers(300)
     rng, weight = np.random.default_rng(2), np.where(bad, light, 1.0)
@@ -100,11 +106,11 @@ def test_cells_split_whichever_sample_comes_first(seed):
 
 @pytest.mark.parametrize("levels", [True, False])
 def test_a_feature_next_to_constant_has_no_effect(levels):
-    X, y = make_friedman1(400, 5, random_state=1)
+    X, y = make_friedman1(200, 5, random_state=1)
     X[:, 0] = np.round(3.0 * X[:, 0]) if levels else X[:, 0]
     X[:, 0] *= 1e-300
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = ODARegressor(20, random_state=0).fit(X, y)
+        model = ODARegressor(10, random_state=0).fit(X, y)
         assert np.isfinite(model.coef_).all()
     assert model.score(X, y) > 0.5

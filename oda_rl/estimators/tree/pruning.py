@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from oda_rl.estimators.tree.growth import Growth
 
 Cuts = list[NDArray[np.bool_]]
-# Trees grown from a part of the samples, each with the samples that were left out.
-LeftOut = Sequence[tuple["Growth", Data]]
+# Trees grown from a part of the samples, each with the samples left out and its cuts at each price.
+LeftOut = Sequence[tuple["Growth", Data, list[Cuts]]]
 # Prices of a leaf that are compared, in units of the root's error.
 PRICES = np.concatenate([[0.0], 2.0 ** np.arange(-14.0, -2.0)])
 # A price above 0 is chosen only if it lowers the loss by this many standard errors: a leaf without
@@ -63,17 +63,20 @@ def find_price(
     least smoothing whose probabilities are not clearly worse than the best, since the number of errors
     is too small to decide.
     """
-    left_out = list(_leave_out(growth, layers, data, n_parts))
+    left_out = [
+        (grown, data, [cuts(grown.tree, layers, price) for price in PRICES])
+        for grown, data in _leave_out(growth, layers, data, n_parts)
+    ]
     smoothings, task = growth.task.smoothings, growth.task
     if task.by_labels:
         # Errors are counts: McNemar's test with the correction of Edwards. The price is chosen first,
         # without smoothing.
-        own, spread = _compare(left_out, layers, PRICES, task.sample_losses, 0.0)
-        price = float(PRICES[_cheapest(own, spread, 1.0)])
-        prices = np.array([price])
-        scores = [_losses(left_out, layers, prices, _brier, smoothing)[0] for smoothing in smoothings]
-        return price, smoothings[least_as_good(np.array(scores))] if len(smoothings) > 1 else 0.0
-    pairs = [_compare(left_out, layers, PRICES, task.sample_losses, one) for one in smoothings]
+        cheapest = _cheapest(*_compare(left_out, task.sample_losses, 0.0), 1.0)
+        chosen = [(grown, data, [cut[cheapest]]) for grown, data, cut in left_out]
+        scores = [_losses(chosen, _brier, smoothing)[0] for smoothing in smoothings]
+        smoothing = smoothings[least_as_good(np.array(scores))] if len(smoothings) > 1 else 0.0
+        return float(PRICES[cheapest]), smoothing
+    pairs = [_compare(left_out, task.sample_losses, one) for one in smoothings]
     best = int(np.argmin([own.min() for own, _ in pairs]))
     return float(PRICES[_cheapest(*pairs[best], 0.0)]), smoothings[best]
 
@@ -120,31 +123,25 @@ def _brier(log_joint: Array, data: Data) -> Array:
     return np.asarray(data.weight * (wrong**2).sum(axis=1))
 
 
-def _compare(left_out: LeftOut, layers: Sequence[Layer], *how: Any) -> tuple[Array, Array]:
+def _compare(left_out: LeftOut, *how: Any) -> tuple[Array, Array]:
     """Total losses (n_prices,), and sums of squared differences from the losses of the first price."""
-    losses = _losses(left_out, layers, *how)
+    losses = _losses(left_out, *how)
     return losses.sum(axis=1), ((losses - losses[0]) ** 2).sum(axis=1)
 
 
-def _losses(
-    left_out: LeftOut,
-    layers: Sequence[Layer],
-    prices: Array,
-    loss_of: Callable[[Array, Data], Array],
-    smoothing: float,
-) -> Array:
+def _losses(left_out: LeftOut, loss_of: Callable[[Array, Data], Array], smoothing: float) -> Array:
     """Losses (n_prices, n_samples) of samples left out, by trees pruned at each price, and smoothed."""
     parts = []
-    for grown, data in left_out:
+    for grown, data, pruned in left_out:
         grown.task.smoothing = smoothing
         steps = [
             (rows, at, loss_of(predicted, data.take(rows)))
             for rows, at, predicted in grown.task.predict_by_layer(grown.tree, data.samples)
         ]
         n = len(data.weight)
-        losses = np.zeros((len(prices), n))
-        for loss, price in zip(losses, prices, strict=True):
-            cut, ended = cuts(grown.tree, layers, price), np.zeros(n, dtype=np.bool_)
+        losses = np.zeros((len(pruned), n))
+        for loss, cut in zip(losses, pruned, strict=True):
+            ended = np.zeros(n, dtype=np.bool_)
             for depth, (rows, at, own) in enumerate(steps):
                 loss[rows] = np.where(ended[rows], loss[rows], own)
                 ended[rows] |= cut[depth][at]
