@@ -5,7 +5,7 @@ import io
 import gymnasium as gym
 import numpy as np
 import pytest
-from environments import BrokenEnv, CorridorEnv, IdentityEnv
+from environments import BrokenEnv, IdentityEnv, corridor_env
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import EvalCallback
 from stable_baselines3.common.env_checker import check_env
@@ -36,10 +36,10 @@ def test_identity(start):
 
 def test_corridor():
     """The reward comes at the end: values must travel."""
-    env = CorridorEnv()
+    env = corridor_env()
     check_env(env)
     model = make_model(env, exploration_initial_eps=0.5, bandwidth=0.1, parsimony=0.005).learn(12_000)
-    assert evaluate_policy(model, Monitor(CorridorEnv()), 1)[0] == 1.0
+    assert evaluate_policy(model, Monitor(corridor_env()), 1)[0] == 1.0
 
 
 def test_cart_pole_with_few_points():
