@@ -3,7 +3,6 @@
 import importlib.util
 import os
 import signal
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -11,8 +10,7 @@ from pathlib import Path
 import pytest
 import tyro
 
-ROOT = Path(__file__).parents[2]
-SCRIPTS = ROOT / "scripts"
+SCRIPTS = Path(__file__).parents[2] / "scripts"
 
 
 def load(name):
@@ -74,20 +72,26 @@ def module():
 
 
 @pytest.fixture
-def interrupt(run):
-    """Run a script here until `ready()`, then press Ctrl-C: its exit code and what it prints."""
+def script():
+    """A script as a module by its name, `reproduce/trees` say."""
+    return load
 
-    def interrupt_script(ready, name, *arguments):
+
+@pytest.fixture
+def interrupt(run):
+    """Run a script here until `ready()`, then press Ctrl-C, say: its exit code and what it prints."""
+
+    def interrupt_script(ready, name, *arguments, by=signal.SIGINT):
         over = threading.Event()
 
         def press():
             while not over.wait(0.02):
                 if ready():
-                    os.kill(os.getpid(), signal.SIGINT)
+                    os.kill(os.getpid(), by)
                     return
 
         thread = threading.Thread(target=press)
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        before = signal.signal(by, signal.default_int_handler)
         thread.start()
         try:
             return run(name, *arguments)
@@ -96,29 +100,6 @@ def interrupt(run):
         finally:
             over.set()
             thread.join()
-            signal.signal(signal.SIGINT, before)
+            signal.signal(by, before)
 
     return interrupt_script
-
-
-def _listen():
-    """A job in the background of a shell ignores interrupts, and so would its children."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-@pytest.fixture
-def start():
-    """Start a script in a process of its own, as a person does."""
-
-    def start_script(name, *arguments):
-        return subprocess.Popen(
-            [sys.executable, f"scripts/{name}.py", *map(str, arguments)],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env={**os.environ, "COLUMNS": "100"},
-            preexec_fn=_listen,
-        )
-
-    return start_script

@@ -81,15 +81,13 @@ def test_a_default_that_is_typed_counts_where_a_run_is_resumed(made, run):
     assert (options.total_timesteps, options.seed) == (200_000, 3)
 
 
-def test_sigterm_is_as_good_as_ctrl_c(start, run, tmp_path):
-    process = start("train", "--log-dir", tmp_path, *RUN, "--total-timesteps", 10**9)
-    deadline = time.monotonic() + 300
-    while not list(tmp_path.rglob("steps-*.npz")):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    process.send_signal(signal.SIGTERM)
-    output, _ = process.communicate(timeout=120)
-    assert process.returncode == 0, output
+def test_sigterm_is_as_good_as_ctrl_c(interrupt, tmp_path):
+    code, output = interrupt(
+        lambda: list(tmp_path.rglob("steps-*.npz")),
+        *("train", "--log-dir", tmp_path, *RUN, "--total-timesteps", 10**9),
+        by=signal.SIGTERM,
+    )
+    assert code == 0, output
     assert "interrupted" in output
     (model,) = tmp_path.rglob("model.npz")
     assert f"train.py --resume {model.parent}" in output.replace("\n", "")

@@ -3,9 +3,7 @@
 import csv
 import json
 import re
-import signal
 import sys
-import time
 from pathlib import Path
 
 import gymnasium as gym
@@ -183,29 +181,37 @@ def test_a_kept_run_that_cannot_be_read_is_made_again(tmp_path):
     assert runs.find_kept(tmp_path, range(5)) == {0: {"seed": 0}}
 
 
-def test_an_interrupted_comparison_keeps_its_runs_and_goes_on(tmp_path, capsys, start):
-    process = start(
-        "compare",
+def what_is_learned(runs):
+    return {
+        path.name: [run[part] for part in ("returns", "steps", "curve_returns", "numbers")]
+        for path, run in runs.items()
+    }
+
+
+def test_an_interrupted_comparison_keeps_its_runs_and_goes_on(tmp_path, capsys, interrupt, monkeypatch):
+    env_id = "suite/DeepSea10-v0"  # which only the scripts register
+    typed = (
         *("--output", tmp_path, "--total-timesteps", 1000, "--eval-freq", 500, "--eval-episodes", 2),
-        *("--algorithms", "UniformGridQ", "--n-jobs", 2, "--seeds", *range(500)),
+        *("--algorithms", "UniformGridQ", "--env-ids", env_id, "--n-jobs", 2, "--seeds", *range(500)),
     )
-    deadline = time.monotonic() + 300
-    while not read_runs(tmp_path):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=60)
-    assert process.returncode == 0, output
+    monkeypatch.setattr(sys, "argv", ["compare.py", *map(str, typed)])
+    code, output = interrupt(lambda: read_runs(tmp_path), "compare", *typed)
+    assert code == 0, output
     assert "Interrupted. Finished runs are kept; to run the others:" in output
     assert "python scripts/compare.py --output" in output
     assert "Traceback" not in output
-    kept = [run["seed"] for run in read_runs(tmp_path).values()]
+    made = read_runs(tmp_path)
+    kept = [run["seed"] for run in made.values()]
     assert 1 <= len(kept) < 500
-    assert read_row(tmp_path, "CartPole-v1", "UniformGridQ")
-    seeds = (*kept, 500)
-    code, output = run_compare(tmp_path, capsys, algorithms=("UniformGridQ",), seeds=seeds)
+    assert read_row(tmp_path, env_id, "UniformGridQ")
+    options = {"algorithms": ("UniformGridQ",), "env_ids": (env_id,)}
+    code, output = run_compare(tmp_path, capsys, **options, seeds=(*kept, 500))
     assert code == 0
     assert f"{', '.join(map(str, kept))}: kept from before" in output
+    # Processes have learned what is learned here.
+    assert run_compare(tmp_path, capsys, **options, seeds=kept, fresh=True)[0] == 0
+    again = read_runs(tmp_path)
+    assert what_is_learned({path: again[path] for path in made}) == what_is_learned(made)
 
 
 class Push:

@@ -3,6 +3,7 @@
 import runpy
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import gymnasium as gym
@@ -29,7 +30,14 @@ def test_each_finds_what_it_shares_with_others(name, monkeypatch):
         del sys.modules[one]
 
 
-def test_classification(tmp_path, run):
+def make_coarse(script, monkeypatch):
+    """Let the maps in its pictures have few points."""
+    plane = script.plane
+    monkeypatch.setattr(script, "plane", lambda samples, margin, n: plane(samples, margin, n // 5))
+
+
+def test_classification(tmp_path, run, script, monkeypatch):
+    make_coarse(script("reproduce/classification"), monkeypatch)
     options = ("--datasets", "mixture", "--n-samples", 60, "--out", tmp_path)
     code, output = run("reproduce/classification", *options)
     assert code == 0
@@ -39,7 +47,8 @@ def test_classification(tmp_path, run):
     assert "| ODA |" in (tmp_path / "table.md").read_text()
 
 
-def test_clustering(tmp_path, run):
+def test_clustering(tmp_path, run, script, monkeypatch):
+    make_coarse(script("reproduce/clustering"), monkeypatch)
     code, output = run(
         "reproduce/clustering", "--datasets", "gaussians", "--max-codevectors", 6, "--out", tmp_path
     )
@@ -68,7 +77,9 @@ def test_kernels(tmp_path, run):
         assert (tmp_path / f"{name}.png").stat().st_size > 10_000
 
 
-def test_regression(tmp_path, run):
+def test_regression(tmp_path, run, script, monkeypatch):
+    own = script("reproduce/regression")
+    monkeypatch.setattr(own, "run_stream", partial(own.run_stream, passes=5))
     options = ("--counts", 2, 8, "--n-samples", 150)
     _, output = run("reproduce/regression", *options, "--out", tmp_path)
     assert str(tmp_path) in output
@@ -77,7 +88,9 @@ def test_regression(tmp_path, run):
     assert "| 2-D | 0.2" in (tmp_path / "table.md").read_text()
 
 
-def test_trees(tmp_path, run):
+def test_trees(tmp_path, run, script, monkeypatch):
+    monkeypatch.setitem(script("reproduce/trees").COMPARED, "n_samples", 500)
+    monkeypatch.setattr(sys.modules["trees_pictures"], "N_GRID", 60)
     few = ("--n-samples", 150, "--max-codevectors", 12, "--max-class-codevectors", 12, "--repeats", 1)
     _, output = run("reproduce/trees", *few, "--compared-seeds", 0, "--out", tmp_path)
     assert str(tmp_path) in output
