@@ -220,7 +220,8 @@ def _is_state(state: Array, seen: Any) -> bool:
 
 def _alternatives(model: "OnlineAlgorithm", action: Array) -> list[Array]:
     """Continuous actions that differ from `action` in one coordinate."""
-    values = np.linspace(*model.actions.ends, N_ALTERNATIVES)
+    low, high = model.actions.ends
+    values = np.linspace(low, high, N_ALTERNATIVES)
     own = np.eye(len(action), dtype=bool)
     return [np.where(own[j], row, action) for j in range(len(action)) for row in values]
 

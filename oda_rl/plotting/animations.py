@@ -3,7 +3,6 @@
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +84,7 @@ def animate_codebook(
         If there is nothing to show, or `path` does not end in .gif.
     """
     from matplotlib import pyplot as plt
+    from matplotlib.animation import PillowWriter
 
     target = Path(path)
     if target.suffix.lower() != ".gif":
@@ -100,30 +100,18 @@ def animate_codebook(
     figure, axes = plt.subplots(
         1, maps.n_panels, figsize=size or (4.6 * maps.n_panels, 4.0), squeeze=False, layout="constrained"
     )
-    maps.lay_out(figure, axes[0])
-    pictures = []
-    for t in range(len(views)):
-        maps.draw(t, axes[0])
-        pictures.append(_pixels_of(figure, dpi))
-    milliseconds = [int(1000 / fps)] * len(pictures)
-    milliseconds[-1] *= 1 + int(hold * fps)
+    writer = PillowWriter(fps=fps)
     with written_whole(target) as temporary:
-        pictures[0].save(
-            temporary, save_all=True, append_images=pictures[1:], duration=milliseconds, loop=0
-        )
+        writer.setup(figure, temporary, dpi=dpi)
+        maps.lay_out(figure, axes[0])
+        for t in range(len(views)):
+            maps.draw(t, axes[0])
+            writer.grab_frame()
+        for _ in range(int(hold * fps)):
+            writer.grab_frame()
+        writer.finish()
     drawn: NDArray[Any] = axes[0]
     return drawn
-
-
-def _pixels_of(figure: Any, dpi: float) -> Any:
-    from PIL import Image
-
-    pixels = BytesIO()
-    figure.savefig(pixels, format="rgba", dpi=dpi)
-    size = tuple(int(inches * dpi + 1e-8) for inches in figure.get_size_inches())
-    picture = Image.frombuffer("RGBA", size, pixels.getbuffer(), "raw", "RGBA", 0, 1)
-    is_opaque = picture.getextrema()[3][0] == 255  # type: ignore[index]
-    return picture.convert("RGB") if is_opaque else picture
 
 
 class _Maps:
