@@ -171,6 +171,10 @@ class _AnnealedConfig(Config):
             samples=self.samples_per_cell or most.samples,
         )
 
+    def find_gamma(self, table: bool) -> float:
+        """The initial discount factor, which may depend on whether there is a table of states."""
+        return self.gamma
+
     def find_trace_decay(self, table: bool) -> float:
         """Lambda, which may depend on whether there is a table of states."""
         return self.trace_decay
@@ -214,6 +218,13 @@ class TwoTimescaleConfig(_AnnealedConfig):
     has_critic: ClassVar[bool] = False
     actor_rate: ClassVar[float | None] = None
 
+    gamma: float | None = setting(  # type: ignore[assignment]
+        None,
+        "Initial discount factor. Default: 0.99, or 0.997 in a table of states, whose values have no "
+        "errors of approximation.",
+        "[0, 1)",
+        group="Objective",
+    )
     trace_decay: float | None = setting(  # type: ignore[assignment]
         None,
         "Lambda of the eligibility traces: how far back errors are propagated. Default: 0.9, or 0 in "
@@ -260,6 +271,11 @@ class TwoTimescaleConfig(_AnnealedConfig):
         super()._check_together()
         if self.tree and self.codebook != "shared":
             raise ValueError(f"tree=True needs codebook='shared', got {self.codebook!r}.")
+
+    def find_gamma(self, table: bool) -> float:
+        """The initial discount factor; the default depends on whether there is a table of states."""
+        usual = 0.997 if table else 0.99
+        return usual if self.gamma is None else self.gamma
 
     def find_trace_decay(self, table: bool) -> float:
         """Lambda; the default depends on whether there is a table of states."""

@@ -88,6 +88,11 @@ class Learner(ABC):
     def n_learned(self) -> int:
         """Number of steps from which values were learned; exploration falls with it."""
 
+    @property
+    def gamma(self) -> float:
+        """The initial discount factor."""
+        return self.config.gamma
+
     @abstractmethod
     def greedy(self, observations: NDArray[Any]) -> NDArray[Any]:
         """The greedy actions for observations of shape (n, n_features); the first of equal ones.
@@ -151,7 +156,7 @@ class Learner(ABC):
 
     def _bound_reward(self, reward: float) -> float:
         """Clip a reward to the credible range, and update the largest `rewards`."""
-        return float(bound_reward(reward, self.config.gamma, self.rewards, 0))
+        return float(bound_reward(reward, self.gamma, self.rewards, 0))
 
     # -- learning --------------------------------------------------------------------------------
 

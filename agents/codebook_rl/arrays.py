@@ -186,7 +186,7 @@ def fill_numbers(numbers: names.Numbers, sizes: Sizes, config: CodebookConfig, h
     of_numbers = ACTOR_RATE / max(1, len(sizes.options))
     default_rate = CONTINUOUS_ACTOR_RATE if sizes.n_coordinates else of_numbers
     for index, value in {
-        names.GAMMA: config.gamma if discounted else 1.0,
+        names.GAMMA: config.find_gamma(sizes.is_table) if discounted else 1.0,
         names.GAMMA_HALVING: config.find_gamma_halving(sizes.n_coordinates > 0),
         names.AVERAGE_RATE: 0.0 if discounted else config.average_rate,
         names.SIGN: -1.0 if config.minimise else 1.0,

@@ -165,6 +165,11 @@ class TwoTimescaleLearner(ActingLearner):
         return made
 
     @property
+    def gamma(self) -> float:
+        """The initial discount factor, whose default depends on whether there is a table of states."""
+        return self.config.find_gamma(self.sizes.is_table)
+
+    @property
     def _observe(self) -> ObserveFunction:
         if self.sizes.is_table:
             return OBSERVE_TABLE
@@ -225,7 +230,7 @@ class TwoTimescaleLearner(ActingLearner):
             return 0.0
         figures = self.numbers.figures
         again = max(0.0, min(figures[names.RECURRING_REWARD], figures[names.BEST_GOING_ON]))
-        return float(min(max(again / (1.0 - self.config.gamma), figures[names.BEST_ENDING]), LARGEST))
+        return float(min(max(again / (1.0 - self.gamma), figures[names.BEST_ENDING]), LARGEST))
 
     def _finish_level(self) -> None:
         """Finish an annealing level: let the codebook change, and find the active cells again."""

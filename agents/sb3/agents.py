@@ -99,6 +99,16 @@ class TwoTimescaleQ(CodebookAlgorithm):
     learner_path = "codebook_rl.learner.TwoTimescaleLearner"
     learner: "TwoTimescaleLearner"
 
+    @property
+    def gamma(self) -> float:  # type: ignore[override]
+        """The initial discount factor in use; its default is larger in a table of states."""
+        seen = getattr(self, "observations", None)
+        return self.config.find_gamma(seen is not None and seen.is_table)
+
+    @gamma.setter
+    def gamma(self, value: float | None) -> None:
+        self.set_hyperparameters(gamma=value)
+
     @classmethod
     def papers(cls, env: Any, **options: Any) -> Self:
         """Make the agent of the paper: nearest cells with a single value each, without traces.

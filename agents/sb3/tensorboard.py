@@ -65,7 +65,7 @@ class Board:
             "algorithm": type(model).__name__,
             "env_id": str(model.env_id),
             "seed": -1 if model.seed is None else model.seed,
-            **{name: _plain(value) for name, value in model.config.to_dict().items()},
+            **{name: _plain(getattr(model, name)) for name in model.config.to_dict()},
         }
         metrics = [*METRICS]
         if isinstance(model.learner, TwoTimescaleLearner):

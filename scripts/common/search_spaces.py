@@ -43,7 +43,7 @@ SPACES: dict[str, dict[str, Range]] = {
 }
 """Search spaces by the name of the agent."""
 # Values that None stands for if actions are discrete
-USUAL = {"max_cells": 125, "actor_rate": 1.0, "trace_decay": 0.9, "exploration_initial_eps": 0.1}
+USUAL = {"gamma": 0.99, "max_cells": 125, "actor_rate": 1.0, "trace_decay": 0.9}
 
 
 def suggest(trial: Any, agent: str) -> dict[str, Any]:

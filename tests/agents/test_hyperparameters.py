@@ -49,7 +49,7 @@ def test_numbers_of_other_kinds_are_taken_as_what_they_are():
 @pytest.mark.parametrize(
     ("config", "options", "message"),
     [
-        (TwoTimescaleConfig, {"gamma": 1.0}, r"gamma must be a number in \[0, 1\), got 1.0"),
+        (TwoTimescaleConfig, {"gamma": 1.0}, r"gamma must be a number in \[0, 1\) or None, got 1.0"),
         (TwoTimescaleConfig, {"gamma": float("nan")}, "gamma must be .* got nan"),
         (TwoTimescaleConfig, {"gamma": True}, "gamma must be .* got True"),
         (TwoTimescaleConfig, {"learning_rate": "fast"}, "learning_rate must be a number.*'fast'"),

@@ -39,7 +39,7 @@ class Table:
 
     @property
     def gamma(self):
-        return 1 - 0.01 / (1 + self.known / self.gamma_halving)
+        return min(1 - 0.003 / (1 + self.known / self.gamma_halving), 0.999)
 
     def choose(self, state, values, begins):
         draws = self.rng.random(4)
@@ -114,6 +114,20 @@ def test_a_table_of_frozen_lake_is_that_of_numpy(lam, slippery, halving):
     np.testing.assert_allclose(model.learner.q_values, twin.q, atol=1e-9)
     np.testing.assert_array_equal(model.learner.codebook["visits"].T, twin.visits)
     np.testing.assert_allclose(model.learner.codebook["novelty"].T, twin.novelty, atol=1e-9)
+
+
+def test_a_table_has_another_discount_unless_one_is_given(tmp_path):
+    model = TwoTimescaleQ(env="FrozenLake-v1", seed=0)
+    assert (model.gamma, model.learner.gamma, TwoTimescaleQ(env="CartPole-v1").gamma) == (
+        0.997,
+        0.997,
+        0.99,
+    )
+    model.gamma = 0.9
+    model.save(tmp_path / "model.npz")
+    assert (model.gamma, TwoTimescaleQ.load(tmp_path / "model.npz").learner.gamma) == (0.9, 0.9)
+    model.gamma = None
+    assert model.gamma == 0.997
 
 
 def value(env, policy, gamma=1.0, horizon=1000):

@@ -119,7 +119,7 @@ def test_everything_is_there_at_the_end(tmp_path):
     settings, metrics = hyperparameters(events)
     assert settings["algorithm"].string_value == "TwoTimescaleQ"
     assert settings["max_cells"].number_value == 20
-    assert settings["gamma"].number_value == model.config.gamma
+    assert settings["gamma"].number_value == model.gamma == 0.99
     assert metrics == ["rollout/ep_rew_mean", "time/fps", "oda/n_codevectors", "eval/mean_reward"]
     assert set(metrics) <= set(tags["scalars"])
     assert callback.seconds["at_end"] > 0.0
