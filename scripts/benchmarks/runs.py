@@ -227,4 +227,4 @@ def write_csv(path: Path, rows: Sequence[tuple[Plan, Run]]) -> None:
         writer = csv.writer(file)
         writer.writerow([*names, *numbers])
         for plan, run in rows:
-            writer.writerow([*(getattr(plan, n) for n in names), *(run[n] for n in numbers)])
+            writer.writerow([*(getattr(plan, n) for n in names), *(run.get(n, "") for n in numbers)])

@@ -17,6 +17,7 @@ from benchmarks.comparison import Entry, Field, algorithms_of, mean_text, pooled
 from benchmarks.plans import RANDOM, Plan, find_ours
 from benchmarks.runs import INTERRUPTED, Made, carry_out, print_run, read_newest, replace_file, write_csv
 from benchmarks.tasks import SUITE, Task, find_task, short_name
+from benchmarks.training import Run
 from common.pictures import save
 from common.tables import print_line, print_notes, show_close_table, to_markdown
 from common.workers import Where
@@ -28,6 +29,8 @@ LABELS: tuple[Label, ...] = get_args(Label)
 # Width of the tables if the output is not a terminal
 WIDE = 180
 PICTURES = {"suite_steps": "steps", "suite_seconds": "curve_seconds"}
+# Values of a run with an entry for each evaluation, by their names in the file of all numbers
+CURVES = {"curve_steps": "steps", "curve": "curve", "curve_seconds": "curve_seconds"}
 
 
 @dataclass
@@ -53,6 +56,8 @@ class Suite(Where):
     """Folder where every run is stored when it ends; the same code and options reuse it."""
     only_kept: bool = False
     """Make no runs; show tables and pictures of all stored runs, by the newest code that made some."""
+    known: Path | None = None
+    """A file suite.json: agents without stored runs on a task have the results of this file."""
     output: Path | None = None
     """Folder for the page, its pictures and its numbers; the log folder if not given."""
 
@@ -181,17 +186,41 @@ def numbers_of(fields: Sequence[Field]) -> list[dict[str, object]]:
             "scores": field.normalize(entry.returns).tolist(),
             "iqm": entry.iqm,
             "seconds": entry.values("seconds").tolist(),
+            **{name: entry.curves(own).round(4).tolist() for name, own in CURVES.items()},
         }
         for field in fields
         for entry in field.entries
     ]
 
 
+def read_known(path: Path | None) -> dict[tuple[str, str, int], list[Run]]:
+    """Read the runs of a file that `numbers_of` has made, by task, agent and steps.
+
+    Raises a ValueError if the file cannot be read. Files of earlier versions have no curves.
+    """
+    found = {}
+    try:
+        for record in json.loads(path.read_text()) if path else []:
+            columns = {
+                "seed": record["seeds"],
+                "mean": record["returns"],
+                "seconds": record["seconds"],
+                **{own: record.get(name, [[]] * len(record["seeds"])) for name, own in CURVES.items()},
+            }
+            key = record["task"], record["agent"], record["steps"]
+            rows = zip(*columns.values(), strict=True)
+            found[key] = [dict(zip(columns, row, strict=True)) for row in rows]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"--known: {path} is not a suite.json of this command: {error!r}.") from None
+    return found
+
+
 def write_all(fields: Sequence[Field], folder: Path) -> list[Path]:
     """Write the page, its pictures, the numbers as JSON, and a line for each run as CSV."""
     folder.mkdir(parents=True, exist_ok=True)
     replace_file(folder / "suite.md", make_page(fields))
-    replace_file(folder / "suite.json", json.dumps(numbers_of(fields), indent=1) + "\n")
+    records = ",\n".join(map(json.dumps, numbers_of(fields)))
+    replace_file(folder / "suite.json", f"[\n{records}\n]\n")
     write_csv(folder / "suite.csv", [(e.plan, run) for f in fields for e in f.entries for run in e.runs])
     save(draw_summary(fields), folder / "suite.png", dpi=110)
     for name, x in PICTURES.items():
@@ -224,6 +253,7 @@ def run_suite(args: Suite, console: Console) -> int:
     """Print the tables of `benchmark.py suite`; return the exit code."""
     try:
         tasks, skipped = choose_tasks(args.tasks)
+        known = read_known(args.known)
     except ValueError as error:
         console.print(str(error), highlight=False)
         return 2
@@ -242,7 +272,8 @@ def run_suite(args: Suite, console: Console) -> int:
         on_run = partial(print_run, console=console)
         made = carry_out(plans, args.seeds, args.log_dir, console, args, on_run=on_run)
     by_task = {task: Field(task.env_id, float("inf"), task.best) for task in tasks}
-    for (label, task, plan), runs in zip(labelled, made.runs, strict=True):
+    for (label, task, plan), own in zip(labelled, made.runs, strict=True):
+        runs = own or known.get((task.env_id, label, plan.total_timesteps))
         if runs:
             by_task[task].entries.append(Entry(plan, runs, float("inf"), label))
     fields = [field for field in by_task.values() if field.entries]

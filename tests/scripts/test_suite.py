@@ -82,6 +82,30 @@ def test_scores_tables_and_files(suite, tmp_path):
     assert len(list(tmp_path.glob("*/PPO-*"))) == 0
 
 
+def test_results_of_a_file_stand_beside_stored_runs(suite, tmp_path):
+    agents = ("--agents", "random", "A2C")
+    briefly = ("--tasks", "CartPole-v1", "--steps-scale", 0.004, "--only-kept", *agents)
+    (tmp_path / "earlier").mkdir()
+    known, output = tmp_path / "earlier" / "suite.json", tmp_path / "later"
+    records = [
+        {"task": "oda_rl/CartPole-v1", "agent": "random", "steps": 0, "seeds": [0], "returns": [20.0]},
+        {"task": "oda_rl/CartPole-v1", "agent": "A2C", "steps": 200, "seeds": [3], "returns": [260.0]},
+        {"task": "oda_rl/CartPole-v1", "agent": "PPO", "steps": 200, "seeds": [3], "returns": [260.0]},
+    ]
+    known.write_text(json.dumps([{**record, "seconds": [1.0]} for record in records]))
+    code, text = suite(*briefly, "--known", known, "--output", output)
+    assert code == 0, text
+    found = json.loads((output / "suite.json").read_text())
+    assert [(row["agent"], row["scores"]) for row in found] == [("random", [0.0]), ("A2C", [0.5])]
+    assert found[1]["curve"] == [[]]
+    assert suite(*briefly, "--known", output / "suite.json", "--output", output)[0] == 0
+    assert json.loads((output / "suite.json").read_text()) == found
+    known.write_text("{}]")
+    code, text = suite(*briefly, "--known", known)
+    assert code == 2
+    assert "is not a suite.json of this command" in " ".join(text.split())
+
+
 def test_our_agent_needs_no_options(suite, tmp_path):
     code, output = suite(
         *("--tasks", "CartPole-v1", "--agents", "ours", "--seeds", 0), "--steps-scale", 0.1
