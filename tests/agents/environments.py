@@ -1,8 +1,50 @@
-"""Small environments whose right answer is known."""
+"""Small environments whose right answer is known.
+
+Those that functions make are compiled: a thousand steps take milliseconds. The classes are stepped from
+Python.
+"""
+
+from typing import ClassVar
 
 import gymnasium as gym
+import numba
 import numpy as np
 from gymnasium import spaces
+from gymnasium.wrappers import TimeLimit
+
+from oda_rl.envs import CompiledEnv
+
+
+@numba.njit
+def draw(state):
+    """The next uniform number in [-1, 1] of the generator that is the first number of a state."""
+    state[0] = (16807.0 * state[0]) % 2147483647.0
+    return np.float32(2.0 * state[0] / 2147483647.0 - 1.0)
+
+
+@numba.njit
+def seed_generator(state, start):
+    state[0] = 1.0 + np.floor(2147483645.0 * start[0])
+    draw(state)
+
+
+class _Drawn(CompiledEnv):
+    """Observations in [-1, 1] that are drawn anew at each step; the state remembers the last one."""
+
+    start_low: ClassVar = (0.0,)
+    start_high: ClassVar = (1.0,)
+    state_size = 0
+
+    def __init__(self, n, action_space):
+        self.observation_space = spaces.Box(-1.0, 1.0, (n,), np.float32)
+        self.action_space, self.state_size = action_space, 2 + n
+
+    @staticmethod
+    def reset_kernel(parameters, state, start, observation):
+        seed_generator(state, start)
+        state[1] = 0.0  # steps of the episode
+        for i in range(len(observation)):
+            observation[i] = state[2 + i] = draw(state)
 
 
 class IdentityEnv(gym.Env):
@@ -37,112 +79,133 @@ class IdentityEnv(gym.Env):
         return self._observe(), reward, over and self.ends, over and not self.ends, {}
 
 
-class TrackEnv(gym.Env):
-    """The closer the action is to the observation, the larger the reward; the best is 0 each step."""
+class _Identity(_Drawn):
+    def __init__(self, n_actions, start, ends_after, offset):
+        super().__init__(1, spaces.Discrete(n_actions, start=start))
+        self.ends_after, self.offset = ends_after, offset
 
-    def __init__(self, low=(-2.0,), high=(2.0,), length=20):
-        self.low, self.high = np.array(low), np.array(high)
-        n = len(self.low)
-        self.observation_space = spaces.Box(-1.0, 1.0, (n,), np.float32)
-        self.action_space = spaces.Box(np.float32(low), np.float32(high), dtype=np.float32)
-        self.length = length
+    def get_parameters(self):
+        return [self.action_space.n, self.ends_after, self.offset]
 
-    def _observe(self):
-        self.x = self.np_random.uniform(-1.0, 1.0, len(self.low)).astype(np.float32)
-        return self.x
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.t = 0
-        return self._observe(), {}
-
-    def step(self, action):
-        assert self.action_space.contains(action)
-        wanted = 0.5 * (self.low + self.high) + 0.5 * (self.high - self.low) * self.x
-        reward = -float(((action - wanted) ** 2 / (self.high - self.low) ** 2).sum())
-        self.t += 1
-        return self._observe(), reward, False, self.t >= self.length, {}
+    @staticmethod
+    def step_kernel(parameters, state, action, observation):
+        n = parameters[0]
+        right = min(n - 1.0, np.floor((state[2] + 1.0) / 2.0 * n))
+        observation[0] = state[2] = draw(state)
+        state[1] += 1.0
+        reward = 1.0 if action[0] == right else 0.0
+        return reward + parameters[2], state[1] == parameters[1]
 
 
-class PairEnv(gym.Env):
+def identity_env(n_actions=3, start=0, length=20, ends=False, offset=0.0):
+    """`IdentityEnv`, compiled; all rewards have the `offset` in common."""
+    env = _Identity(n_actions, start, length if ends else 0, offset)
+    return TimeLimit(env, length + ends)
+
+
+class _Track(_Drawn):
+    def __init__(self, low, high, offset):
+        self.low, self.high, self.offset = low, high, offset
+        super().__init__(len(low), spaces.Box(np.float32(low), np.float32(high), dtype=np.float32))
+
+    def get_parameters(self):
+        return [*self.low, *self.high, self.offset]
+
+    @staticmethod
+    def step_kernel(parameters, state, action, observation):
+        n, reward = len(observation), parameters[-1]
+        for i in range(n):
+            low, high = parameters[i], parameters[n + i]
+            wanted = 0.5 * (low + high) + 0.5 * (high - low) * state[2 + i]
+            reward -= ((action[i] - wanted) / (high - low)) ** 2
+            observation[i] = state[2 + i] = draw(state)
+        return reward, False
+
+
+def track_env(low=(-2.0,), high=(2.0,), length=20, offset=0.0):
+    """The closer the action is to the observation, the larger the reward; the best is `offset`."""
+    return TimeLimit(_Track(low, high, offset), length)
+
+
+class _Pair(_Drawn):
+    def __init__(self, action_space):
+        super().__init__((action_space.shape or (2,))[0], action_space)
+
+    @staticmethod
+    def step_kernel(parameters, state, action, observation):
+        n, n_right = len(observation), 0
+        for i in range(n):
+            n_right += (action[i] == 1.0) == (state[2 + i] > 0.0)
+            observation[i] = state[2 + i] = draw(state)
+        return n_right / n, False
+
+
+def pair_env(action_space, length=20):
     """Switches, two as a rule; each is right if it is the sign of its own observation."""
-
-    def __init__(self, action_space, length=20):
-        shape = action_space.shape or (2,)
-        self.observation_space = spaces.Box(-1.0, 1.0, shape, np.float32)
-        self.action_space = action_space
-        self.start = np.ravel(getattr(action_space, "start", 0))
-        self.length = length
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.t = 0
-        self.x = self.np_random.uniform(-1.0, 1.0, self.observation_space.shape).astype(np.float32)
-        return self.x, {}
-
-    def step(self, action):
-        assert self.action_space.contains(action)
-        reward = float(np.mean((action - self.start == 1) == (self.x > 0.0)))
-        self.t += 1
-        self.x = self.np_random.uniform(-1.0, 1.0, self.observation_space.shape).astype(np.float32)
-        return self.x, reward, False, self.t >= self.length, {}
+    return TimeLimit(_Pair(action_space), length)
 
 
-class OnceEnv(gym.Env):
+class _Once(_Drawn):
+    def __init__(self, action_space):
+        super().__init__(2, action_space)
+
+    @staticmethod
+    def step_kernel(parameters, state, action, observation):
+        observation[:] = 0.0
+        return 1.0 if (action[0] > 0.0) == (state[2] * state[3] > 0.0) else 0.0, True
+
+
+def once_env(action_space):
     """Episodes of one step, which end in nothing: the right side is that of the product of two numbers.
 
     The side is that of `Discrete(2)`, or the sign of a point of a Box.
     """
-
-    def __init__(self, action_space):
-        self.observation_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
-        self.action_space = action_space
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.x = self.np_random.uniform(-1.0, 1.0, 2).astype(np.float32)
-        return self.x, {}
-
-    def step(self, action):
-        side = float(np.ravel(action)[0] > 0)
-        return np.zeros(2, np.float32), float(side == (self.x.prod() > 0.0)), True, False, {}
+    return _Once(action_space)
 
 
-class CorridorEnv(gym.Env):
-    """Five rooms in a row; the last one pays and ends the episode. Unbounded observations."""
+class _Corridor(CompiledEnv):
+    start_low: ClassVar = (0.0,)
+    start_high: ClassVar = (1.0,)
+    state_size = 1
 
-    def __init__(self, length=50):
+    def __init__(self):
         self.observation_space = spaces.Box(-np.inf, np.inf, (1,), np.float64)
         self.action_space = spaces.Discrete(2)
-        self.length = length
 
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.t, self.room = 0, 0
-        return np.array([0.0]), {}
+    @staticmethod
+    def reset_kernel(parameters, state, start, observation):
+        observation[0] = state[0] = 0.0
 
-    def step(self, action):
-        self.room = max(0, self.room + (1 if action == 1 else -1))
-        self.t += 1
-        arrived = self.room == 4
-        return np.array([float(self.room)]), float(arrived), arrived, self.t >= self.length, {}
+    @staticmethod
+    def step_kernel(parameters, state, action, observation):
+        state[0] = max(0.0, state[0] + (1.0 if action[0] == 1.0 else -1.0))
+        observation[0] = state[0]
+        arrived = state[0] == 4.0
+        return 1.0 if arrived else 0.0, arrived
 
 
-class FixedEnv(gym.Env):
-    """Whatever is done, the reward is 1 and the episode reaches its time limit."""
+def corridor_env(length=50):
+    """Five rooms in a row; the last one pays and ends the episode. Unbounded observations."""
+    return TimeLimit(_Corridor(), length)
 
+
+class _Fixed(_Drawn):
     def __init__(self, terminates):
-        self.observation_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
-        self.action_space = spaces.Discrete(2)
+        super().__init__(1, spaces.Discrete(2))
         self.terminates = terminates
 
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return self.np_random.uniform(-1, 1, 1).astype(np.float32), {}
+    def get_parameters(self):
+        return [self.terminates]
 
-    def step(self, action):
-        x = self.np_random.uniform(-1, 1, 1).astype(np.float32)
-        return x, 1.0, self.terminates, not self.terminates, {}
+    @staticmethod
+    def step_kernel(parameters, state, action, observation):
+        observation[0] = draw(state)
+        return 1.0, parameters[0] == 1.0
+
+
+def fixed_env(terminates):
+    """Whatever is done, the reward is 1 and the episode ends, or reaches its time limit."""
+    return TimeLimit(_Fixed(terminates), 2 if terminates else 1)
 
 
 class BrokenEnv(IdentityEnv):
@@ -226,27 +289,26 @@ class SquareEnv(gym.Env):
         return self._observe(), reward, False, self.t >= self.length, {}
 
 
-class RestEnv(gym.Env):
-    """Falls from 3 to 0 within four steps, and rests there; what it does changes nothing."""
-
-    def __init__(self, length=500):
+class _Rest(_Drawn):
+    def __init__(self):
+        super().__init__(1, spaces.Box(-1.0, 1.0, (1,), np.float32))
         self.observation_space = spaces.Box(0.0, 3.0, (1,), np.float32)
-        self.action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
-        self.length = length
 
-    def _observe(self):
-        rest = self.np_random.uniform(0.0, 0.001)
-        return np.array([max(3.0 - self.t, rest)], dtype=np.float32)
+    @staticmethod
+    def reset_kernel(parameters, state, start, observation):
+        seed_generator(state, start)
+        state[1], observation[0] = 0.0, 3.0
 
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.t = 0
-        return self._observe(), {}
+    @staticmethod
+    def step_kernel(parameters, state, action, observation):
+        state[1] += 0.75
+        observation[0] = np.float32(max(3.0 - state[1], 0.0005 * (draw(state) + 1.0)))
+        return -observation[0], False
 
-    def step(self, action):
-        self.t += 0.75
-        x = self._observe()
-        return x, -float(x[0]), False, self.t >= 0.75 * self.length, {}
+
+def rest_env(length=500):
+    """Falls from 3 to 0 within four steps, and rests there; what it does changes nothing."""
+    return TimeLimit(_Rest(), length)
 
 
 class NoiseWrapper(gym.ObservationWrapper):

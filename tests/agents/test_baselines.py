@@ -6,7 +6,7 @@ import json
 import gymnasium as gym
 import numpy as np
 import pytest
-from environments import BrokenEnv, CorridorEnv, IdentityEnv, SpacesEnv
+from environments import BrokenEnv, SpacesEnv, corridor_env, identity_env
 from gymnasium import spaces
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import EvalCallback
@@ -36,16 +36,16 @@ def assert_same_learning(first, second):
 @each
 @pytest.mark.parametrize("start", [0, -2])
 def test_identity(kind, start):
-    model = make_model(kind, IdentityEnv(start=start), gamma=0.5).learn(6_000)
+    model = make_model(kind, identity_env(start=start), gamma=0.5).learn(6_000)
     assert isinstance(model, BaseAlgorithm)
-    assert evaluate_policy(model, Monitor(IdentityEnv(start=start)), 10)[0] > 17.0
+    assert evaluate_policy(model, Monitor(identity_env(start=start)), 10)[0] > 17.0
 
 
 @each
 def test_corridor(kind):
-    model = make_model(kind, CorridorEnv(), initial_value=0.0, exploration_initial_eps=0.5)
+    model = make_model(kind, corridor_env(), initial_value=0.0, exploration_initial_eps=0.5)
     model.learn(8_000)
-    assert evaluate_policy(model, Monitor(CorridorEnv()), 1)[0] == 1.0
+    assert evaluate_policy(model, Monitor(corridor_env()), 1)[0] == 1.0
 
 
 @each

@@ -5,7 +5,7 @@ import io
 import gymnasium as gym
 import numpy as np
 import pytest
-from environments import BrokenEnv, CorridorEnv, IdentityEnv
+from environments import BrokenEnv, IdentityEnv, corridor_env
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import EvalCallback
 from stable_baselines3.common.env_checker import check_env
@@ -36,10 +36,10 @@ def test_identity(start):
 
 def test_corridor():
     """The reward comes at the end: values must travel."""
-    env = CorridorEnv()
+    env = corridor_env()
     check_env(env)
-    model = make_model(env, exploration_initial_eps=0.5, bandwidth=0.1, parsimony=0.005).learn(12_000)
-    assert evaluate_policy(model, Monitor(CorridorEnv()), 1)[0] == 1.0
+    model = make_model(env, exploration_initial_eps=0.5, bandwidth=0.1, parsimony=0.005).learn(4_000)
+    assert evaluate_policy(model, Monitor(corridor_env()), 1)[0] == 1.0
 
 
 def test_cart_pole_with_few_points():
@@ -64,7 +64,7 @@ def test_the_chain_moves_at_random():
     """One move in ten goes the other way, unless moves are told to follow the error always."""
 
     def count_narrowed(**options):
-        models = (make_model("MountainCar-v0", seed, **options).learn(3_000) for seed in range(3))
+        models = (make_model("MountainCar-v0", seed, **options).learn(2_000) for seed in range(3))
         return sum(int((np.diff(model.bandwidth_history_) < 0.0).sum()) for model in models)
 
     assert count_narrowed(move_probability=1.0) == 0 < count_narrowed()

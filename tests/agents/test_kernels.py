@@ -3,7 +3,7 @@
 import naive
 import numpy as np
 import pytest
-from environments import CorridorEnv
+from environments import corridor_env
 from gymnasium import spaces
 
 from oda_rl.agents import TwoTimescaleConfig
@@ -217,7 +217,7 @@ def test_optimism_comes_from_the_largest_reward():
         TwoTimescaleConfig(warmup_steps=20, growth_steps=100, gamma=0.9, optimism=0.5),
         seed=0,
     )
-    env = CorridorEnv()
+    env = corridor_env()
     observation, _ = env.reset()
     action = learner.begin(0, observation)
     while not learner.numbers.counters[layout.PHASE]:

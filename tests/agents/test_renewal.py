@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from environments import RestEnv
+from environments import rest_env
 from gymnasium import spaces
 
 from oda_rl.agents import TwoTimescaleAC, TwoTimescaleACConfig
@@ -167,5 +167,5 @@ def test_with_little_known_of_what_was_visited_cells_stay():
 def test_where_an_agent_rests_for_most_of_the_time_is_not_all_there_is(seed):
     """Less than a step of a hundred is elsewhere; these are no outliers, as they come every time."""
     sizes = {"growth_steps": 2000, "growth_cells": 8, "max_cells": 20}
-    model = TwoTimescaleAC(env=RestEnv(), seed=seed, warmup_steps=2000, **sizes).learn(12_000)
+    model = TwoTimescaleAC(env=rest_env(), seed=seed, warmup_steps=2000, **sizes).learn(12_000)
     assert model.learner.scale.scale[0] > 0.1

@@ -3,7 +3,7 @@
 import naive
 import numpy as np
 import pytest
-from environments import OnceEnv
+from environments import once_env
 from gymnasium import spaces
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
@@ -121,8 +121,8 @@ def test_steps_with_continuous_actions(local_model):
     ids=str,
 )
 def test_a_codebook_grows_though_episodes_are_single_steps(action_space, options, n_envs):
-    envs = DummyVecEnv([lambda: OnceEnv(action_space)] * n_envs)
+    envs = DummyVecEnv([lambda: once_env(action_space)] * n_envs)
     sizes = {"warmup_steps": 200, "growth_cells": 40, "max_cells": 80, "samples_per_cell": 8}
     model = TwoTimescaleQ(env=envs, seed=0, **sizes, **options).learn(15_000)
-    mean, _ = evaluate_policy(model, Monitor(OnceEnv(action_space)), 200)
+    mean, _ = evaluate_policy(model, Monitor(once_env(action_space)), 200)
     assert mean > 0.9, "with cells that may straddle a boundary; chance is 0.5"

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from environments import IdentityEnv
+from environments import identity_env
 
 import oda_rl.envs  # noqa: F401
 from oda_rl.agents import TwoTimescaleQ
@@ -43,7 +43,7 @@ def test_the_mean_over_the_cells_is_about_the_mean_over_time(options):
 
 
 def test_a_reward_that_is_learned_leaves_no_error():
-    early, late = (train(steps, True, IdentityEnv(), gamma=0.0) for steps in (2_500, 30_000))
+    early, late = (train(steps, True, identity_env(), gamma=0.0) for steps in (2_500, 30_000))
     assert np.nanmean(late.learner.td_errors) < 0.5 * np.nanmean(early.learner.td_errors)
 
 

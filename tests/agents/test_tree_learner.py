@@ -5,7 +5,7 @@ import io
 import gymnasium as gym
 import numpy as np
 import pytest
-from environments import BrokenEnv, FixedEnv, IdentityEnv, SpacesEnv, TrackEnv
+from environments import BrokenEnv, IdentityEnv, SpacesEnv, fixed_env, identity_env, track_env
 from gymnasium import spaces
 from quick_models import assert_same_learning, maker
 from stable_baselines3.common.env_util import make_vec_env
@@ -39,17 +39,17 @@ make_model = maker(TwoTimescaleQ, **QUICK)
 @pytest.mark.parametrize("softness", [0.0, 2.0])
 @pytest.mark.parametrize("local_model", ["constant", "linear"])
 def test_identity(softness, local_model):
-    model = make_model(IdentityEnv(), softness=softness, local_model=local_model, gamma=0.5)
+    model = make_model(identity_env(), softness=softness, local_model=local_model, gamma=0.5)
     model.learn(15_000)
     assert model.learner.tree.n_branches > 5
-    assert evaluate_policy(model, Monitor(IdentityEnv()), 20)[0] > 18.0, "of 20; chance is 6.7"
+    assert evaluate_policy(model, Monitor(identity_env()), 20)[0] > 18.0, "of 20; chance is 6.7"
 
 
 def test_continuous_actions():
     """The right action is a function of the observation; always the middle costs 1.67."""
-    model = make_model(TrackEnv(), gamma=0.0, action_weight=1.0, growth_cells=80).learn(15_000)
+    model = make_model(track_env(), gamma=0.0, action_weight=1.0, growth_cells=80).learn(15_000)
     assert model.learner.tree.n_branches > 5
-    assert evaluate_policy(model, Monitor(TrackEnv()), 20)[0] > -0.5
+    assert evaluate_policy(model, Monitor(track_env()), 20)[0] > -0.5
 
 
 def test_several_environments():
@@ -228,7 +228,7 @@ def test_save_and_load(tmp_path):
 @pytest.mark.parametrize("terminates", [True, False])
 def test_learning_resumes_exactly_from_a_file(tmp_path, steps, terminates):
     """Where the environment allows it: here its episodes last one step."""
-    model = make_model(FixedEnv(terminates)).learn(steps)
+    model = make_model(fixed_env(terminates)).learn(steps)
     model.save(tmp_path / "model.npz")
     loaded = TwoTimescaleQ.load(tmp_path / "model.npz", env=model.get_env().envs[0])
     state = model.get_env().envs[0].unwrapped.np_random.bit_generator.state

@@ -3,7 +3,16 @@ import itertools
 import gymnasium as gym
 import numpy as np
 import pytest
-from environments import BrokenEnv, CorridorEnv, FixedEnv, IdentityEnv, PairEnv, SpacesEnv, TrackEnv
+from environments import (
+    BrokenEnv,
+    IdentityEnv,
+    SpacesEnv,
+    corridor_env,
+    fixed_env,
+    identity_env,
+    pair_env,
+    track_env,
+)
 from gymnasium import spaces
 from quick_models import arrays_of, assert_same_learning, maker
 from stable_baselines3.common.base_class import BaseAlgorithm
@@ -35,7 +44,7 @@ def test_identity(codebook, softness, bifurcation, local_model):
     # A codebook for each action has a third of the cells for each, and boundaries that do not meet.
     cells = 20 if codebook == "shared" else 90
     model = make_model(
-        IdentityEnv(),
+        identity_env(),
         codebook=codebook,
         softness=softness,
         bifurcation=bifurcation,
@@ -44,8 +53,8 @@ def test_identity(codebook, softness, bifurcation, local_model):
         max_cells=cells,
         gamma=0.5,
     )
-    model.learn(12_000)
-    mean, _ = evaluate_policy(model, Monitor(IdentityEnv()), 20)
+    model.learn(60_000)
+    mean, _ = evaluate_policy(model, Monitor(identity_env()), 20)
     assert mean > 17.0, "of 20, with cells that may straddle a boundary; chance is 6.7"
 
 
@@ -55,8 +64,8 @@ def test_identity(codebook, softness, bifurcation, local_model):
     ids=["MultiDiscrete", "MultiBinary"],
 )
 def test_combined_actions(action_space):
-    model = make_model(PairEnv(action_space), gamma=0.5).learn(12_000)
-    assert evaluate_policy(model, Monitor(PairEnv(action_space)), 20)[0] > 19.0
+    model = make_model(pair_env(action_space), gamma=0.5).learn(12_000)
+    assert evaluate_policy(model, Monitor(pair_env(action_space)), 20)[0] > 19.0
     actions, _ = model.predict(np.zeros((5, 2), np.float32))
     assert actions.shape == (5, 2)
     assert actions.dtype == action_space.dtype
@@ -70,7 +79,7 @@ def test_continuous_actions(bounds, softness, local_model):
     """The right action is a function of the observation; always the middle costs 1.67 per coordinate."""
     low, high = bounds
     model = TwoTimescaleQ(
-        env=TrackEnv(low, high),
+        env=track_env(low, high),
         seed=0,
         warmup_steps=200,
         max_cells=80,
@@ -79,8 +88,9 @@ def test_continuous_actions(bounds, softness, local_model):
         softness=softness,
         local_model=local_model,
     )
-    model.learn(15_000)
-    mean, _ = evaluate_policy(model, Monitor(TrackEnv(low, high)), 20)
+    # Constants that overlap take longer. A cell that split near a bound may lie beyond it, later on.
+    model.learn(25_000 if softness and local_model == "constant" else 15_000)
+    mean, _ = evaluate_policy(model, Monitor(track_env(low, high)), 20)
     assert mean > -0.7 * len(low)
     assert model.learner.codevectors.shape == (model.n_cells, 2 * len(low))
     acted = model.learner.codevectors[:, len(low) :]
@@ -90,7 +100,7 @@ def test_continuous_actions(bounds, softness, local_model):
 
 def test_continuous_actions_from_a_file_and_from_several_environments(tmp_path):
     def make():
-        return make_vec_env(TrackEnv, n_envs=3)
+        return make_vec_env(track_env, n_envs=3)
 
     model = make_model(make()).learn(6_000)
     model.save(tmp_path / "model.npz")
@@ -117,18 +127,18 @@ def test_costs_are_minimised():
 def test_average_reward():
     """A choice now of 1 for ever or of 0 for ever: the average and the differential values are known."""
     model = make_model(
-        IdentityEnv(), criterion="average", average_rate=0.01, exploration_fraction=0.1
+        identity_env(), criterion="average", average_rate=0.01, exploration_fraction=0.1
     ).learn(30_000)
-    assert evaluate_policy(model, Monitor(IdentityEnv()), 20)[0] > 17.0
+    assert evaluate_policy(model, Monitor(identity_env()), 20)[0] > 17.0
     assert model.learner.average_reward == pytest.approx(1.0, abs=0.15)
 
 
 @pytest.mark.parametrize("learning_rate_by", ["cell", "global"])
 def test_corridor_values(learning_rate_by):
     """The value of the way to the end is gamma to the number of steps left."""
-    model = make_model(CorridorEnv(), softness=0.0, gamma=0.9, learning_rate_by=learning_rate_by)
+    model = make_model(corridor_env(), softness=0.0, gamma=0.9, learning_rate_by=learning_rate_by)
     model.learn(20_000)
-    assert evaluate_policy(model, Monitor(CorridorEnv()), 5)[0] == 1.0
+    assert evaluate_policy(model, Monitor(corridor_env()), 5)[0] == 1.0
     cells, q = model.learner.codevectors[:, 0], model.learner.q_values
     for room in range(4):
         nearest = np.abs(cells - room).argmin()
@@ -139,7 +149,7 @@ def test_bootstrapping_stops_at_the_end_but_not_at_a_time_limit():
     """A reward of 1 for ever is worth 1 / (1 - gamma), a single one is worth 1."""
     values = {}
     for terminates in (True, False):
-        model = make_model(FixedEnv(terminates), gamma=0.9, optimism=0.5, learning_rate_power=0.0)
+        model = make_model(fixed_env(terminates), gamma=0.9, optimism=0.5, learning_rate_power=0.0)
         model.learn(8_000)
         values[terminates] = model.learner.q_values.max(axis=1).mean()
     assert values[True] == pytest.approx(1.0, abs=0.05)
@@ -148,17 +158,17 @@ def test_bootstrapping_stops_at_the_end_but_not_at_a_time_limit():
 
 def test_rewards_that_end_episodes_are_not_expected_for_ever():
     """In a bandit values begin at the largest reward, not at what it would come to if it came again."""
-    model = TwoTimescaleQ(env=IdentityEnv(2, length=1, ends=True), seed=0).learn(20_000)
-    assert evaluate_policy(model, Monitor(IdentityEnv(2, length=1, ends=True)), 200)[0] > 0.97
+    model = TwoTimescaleQ(env=identity_env(2, length=1, ends=True), seed=0).learn(20_000)
+    assert evaluate_policy(model, Monitor(identity_env(2, length=1, ends=True)), 200)[0] > 0.97
     assert model.learner.q_values.max() < 1.5, "100 if it came again for ever"
 
 
 def test_actions_that_do_not_start_at_zero():
-    env = IdentityEnv(start=5)
+    env = identity_env(start=5)
     model = make_model(env, gamma=0.5).learn(8_000)
     action, _ = model.predict(np.array([0.9], dtype=np.float32), deterministic=True)
     assert action == 7
-    assert evaluate_policy(model, Monitor(IdentityEnv(start=5)), 10)[0] > 17.0
+    assert evaluate_policy(model, Monitor(identity_env(start=5)), 10)[0] > 17.0
 
 
 def test_cartpole_improves():
@@ -250,7 +260,7 @@ def test_predicting_does_not_change_the_training():
 
 def test_stochastic_predictions_explore():
     half = {"exploration_initial_eps": 0.5, "exploration_final_eps": 0.5}
-    model = make_model(IdentityEnv(), **half).learn(4_000)
+    model = make_model(identity_env(), **half).learn(4_000)
     actions, _ = model.predict(np.full((1000, 1), 0.9), deterministic=False)
     greedy, _ = model.predict(np.full((1, 1), 0.9), deterministic=True)
     assert 0.55 < (actions == greedy[0]).mean() < 0.78, "half greedy, a third of the rest by chance"
@@ -285,7 +295,7 @@ def test_max_cells_is_kept_when_learning_ends(bifurcation, codebook):
 
 
 def test_codevectors_are_in_the_units_of_the_environment():
-    model = make_model(IdentityEnv()).learn(4_000)
+    model = make_model(identity_env()).learn(4_000)
     cells = model.learner.codevectors
     assert cells.shape == (model.n_cells, 1)
     assert -1.0 <= cells.min() < -0.4

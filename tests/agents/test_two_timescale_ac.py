@@ -5,7 +5,7 @@ import random
 import gymnasium as gym
 import numpy as np
 import pytest
-from environments import CorridorEnv, IdentityEnv, PairEnv, SpacesEnv, TrackEnv
+from environments import IdentityEnv, SpacesEnv, corridor_env, identity_env, pair_env, track_env
 from gymnasium import spaces
 from quick_models import assert_same_learning, maker
 from stable_baselines3.common.callbacks import CheckpointCallback, EvalCallback
@@ -29,32 +29,31 @@ make_model = maker(TwoTimescaleAC, **QUICK)
 
 @pytest.mark.parametrize("options", [{}, {"softness": 0.0}, {"local_model": "constant"}, {"tree": True}])
 def test_identity(options):
-    model = make_model(IdentityEnv(), gamma=0.5, **options).learn(15_000)
-    mean, _ = evaluate_policy(model, Monitor(IdentityEnv()), 20)
+    model = make_model(identity_env(), gamma=0.5, **options).learn(15_000)
+    mean, _ = evaluate_policy(model, Monitor(identity_env()), 20)
     assert mean > 17.0, "of 20, with cells that may straddle a boundary; chance is 6.7"
 
 
 @pytest.mark.parametrize("action_space", [spaces.MultiBinary(2), spaces.MultiDiscrete([2, 2])])
 def test_combined_actions(action_space):
-    model = make_model(PairEnv(action_space), gamma=0.0).learn(15_000)
-    mean, _ = evaluate_policy(model, Monitor(PairEnv(action_space)), 20)
+    model = make_model(pair_env(action_space), gamma=0.0).learn(15_000)
+    mean, _ = evaluate_policy(model, Monitor(pair_env(action_space)), 20)
     assert mean > 17.0
 
 
 def test_parts_of_an_action_are_learned_by_themselves():
     """Twelve parts: by their 4,096 combinations hardly one would come twice."""
-    model = make_model(PairEnv(spaces.MultiBinary(12)), gamma=0.0).learn(20_000)
-    mean, _ = evaluate_policy(model, Monitor(PairEnv(spaces.MultiBinary(12))), 5)
+    model = make_model(pair_env(spaces.MultiBinary(12)), gamma=0.0).learn(20_000)
+    mean, _ = evaluate_policy(model, Monitor(pair_env(spaces.MultiBinary(12))), 5)
     assert mean > 15.0, "of 20; chance is 10"
     assert model.learner.sizes.n_actions == 24
 
 
 @pytest.mark.parametrize("offset", [10.0, 1000.0])
-@pytest.mark.parametrize(("make_env", "least"), [(IdentityEnv, 17.0), (TrackEnv, -0.5)])
+@pytest.mark.parametrize(("make_env", "least"), [(identity_env, 17.0), (track_env, -0.5)])
 def test_what_all_rewards_have_in_common_tells_nothing(make_env, least, offset):
     """Though values of 100 times as much are to be learned, and more of them as gamma rises."""
-    env = gym.wrappers.TransformReward(make_env(), lambda reward: reward + offset)
-    model = make_model(env).learn(15_000)
+    model = make_model(make_env(offset=offset)).learn(15_000)
     mean, _ = evaluate_policy(model, Monitor(make_env()), 20)
     assert mean > least, "chance is 6.7, and about -3"
     values = model.learner.state_values([[-0.5], [0.5]])
@@ -62,14 +61,13 @@ def test_what_all_rewards_have_in_common_tells_nothing(make_env, least, offset):
 
 
 def test_rewards_of_episodes_that_end_have_nothing_in_common():
-    env = gym.wrappers.TransformReward(IdentityEnv(ends=True), lambda reward: reward + 1000.0)
-    model = make_model(env).learn(5_000)
+    model = make_model(identity_env(ends=True, offset=1000.0)).learn(5_000)
     assert (model.learner.state_values(np.linspace(-1.0, 1.0, 9)[:, None]) < 50_000.0).all()
 
 
 def test_values_of_a_corridor():
     """The critic learns what the policy, which goes to the right, is worth: gamma^(steps to the end)."""
-    model = make_model(CorridorEnv(), gamma=0.8, max_cells=8, softness=0.0).learn(30_000)
+    model = make_model(corridor_env(), gamma=0.8, max_cells=8, softness=0.0).learn(30_000)
     points = np.arange(4.0)[:, None]
     np.testing.assert_array_equal(model.predict(points, deterministic=True)[0], 1)
     learner = model.learner
@@ -83,7 +81,7 @@ def test_values_of_a_corridor():
 def test_points_of_a_box(options):
     """The wanted point of each coordinate is where its own observation is between the bounds."""
     low, high = (-1.0, 2.0), (3.0, 2.5)
-    model = make_model(TrackEnv(low, high), gamma=0.0, growth_cells=4, **options).learn(20_000)
+    model = make_model(track_env(low, high), gamma=0.0, growth_cells=4, **options).learn(20_000)
     states = np.random.default_rng(0).uniform(-0.9, 0.9, (200, 2)).astype(np.float32)
     found, _ = model.predict(states, deterministic=True)
     away = np.abs((found - low) / np.subtract(high, low) - 0.5 * (states + 1.0))
@@ -98,7 +96,7 @@ def test_points_of_a_box(options):
 
 
 def test_the_greedy_action_is_the_most_probable_and_others_are_drawn():
-    model = make_model(IdentityEnv(), gamma=0.5, learning_rate=0.02).learn(700)
+    model = make_model(identity_env(), gamma=0.5, learning_rate=0.02).learn(700)
     points = np.linspace(-1, 1, 7, dtype=np.float32)[:, None]
     probabilities = model.learner.probabilities(points)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
@@ -113,7 +111,7 @@ def test_the_greedy_action_is_the_most_probable_and_others_are_drawn():
 
 def test_the_codebook_grows_by_the_warm_up_alone():
     """Learning begins with the first step after it, over cells where the warm-up was."""
-    model = make_model(IdentityEnv(), warmup_steps=500, growth_cells=20, max_cells=20).learn(500)
+    model = make_model(identity_env(), warmup_steps=500, growth_cells=20, max_cells=20).learn(500)
     assert not model.learner.is_exploring
     assert model.n_cells > 12
     assert model.learner.n_learned < 100, "the beginnings of episodes count as observations"
@@ -210,7 +208,7 @@ def test_a_box_is_saved_and_explained(tmp_path):
 
 
 def test_several_coordinates_are_explained_and_drawn():
-    model = make_model(TrackEnv((-1.0, 2.0), (3.0, 2.5))).learn(4_000)
+    model = make_model(track_env((-1.0, 2.0), (3.0, 2.5))).learn(4_000)
     assert "greedy action 0, action 1" in str(model.cells())
     view = model.view()
     assert view.labels.shape == view.weights.shape == (model.n_cells,)
