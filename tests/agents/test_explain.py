@@ -318,10 +318,12 @@ def test_a_file_is_read_whatever_it_holds(tmp_path, model):
         found = load_model(tmp_path / "model.npz")
         assert type(found) is type(saved)
         assert found.n_cells == saved.n_cells
-    from oda_rl import ODAPartition
+    from oda_rl import ODARegressor
 
-    path = ODAPartition(2, random_state=0).fit(states()).save(tmp_path / "partition")
-    with pytest.raises(ValueError, match="contains a ODAPartition, which is not an agent"):
+    X = states()
+    # linear, as those that distil: their compiled code is there already
+    path = ODARegressor(2, local_model="linear").fit(X, X[:, :1]).save(tmp_path / "regressor")
+    with pytest.raises(ValueError, match="contains a ODARegressor, which is not an agent"):
         load_model(path)
     with pytest.raises(FileNotFoundError, match="no model file"):
         load_model(tmp_path / "nothing.npz")
