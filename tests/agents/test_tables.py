@@ -222,7 +222,7 @@ def test_a_table_in_tensorboard(env_id, tmp_path):
 
 
 def test_what_an_agent_tells_of_a_state():
-    model = TwoTimescaleQ(env="Blackjack-v1", seed=0).learn(20_000)
+    model = TwoTimescaleQ(env="Blackjack-v1", seed=0).learn(5_000)
     assert model.n_cells == 32 * 11 * 2
     explained = explain_observation(model, (20, 7, 0))
     assert explained.feature_names == ("player", "dealer", "usable ace")
