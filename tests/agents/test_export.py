@@ -142,30 +142,33 @@ class Reach(gym.Env):
         return self.reset()[0], reward, True, False, {}
 
 
-def test_the_actor_of_a_box_is_written_too(tmp_path):
-    model = TwoTimescaleAC(env=Reach(), seed=0, **SMALL).learn(5_000)
-    states = states_of(model, 2_000)
-    expected = wanted(model, states)
+@pytest.fixture(scope="module")
+def reacher():
+    return TwoTimescaleAC(env=Reach(), seed=0, **SMALL).learn(5_000)
+
+
+def test_the_actor_of_a_box_is_written_too(reacher, tmp_path):
+    states = states_of(reacher, 2_000)
+    expected = wanted(reacher, states)
     assert expected.std(axis=0).min() > 0.0
-    export_policy(model, tmp_path / "policy.py")
+    export_policy(reacher, tmp_path / "policy.py")
     decide = load_python(tmp_path / "policy.py").decide
     np.testing.assert_allclose([decide(row) for row in states.tolist()], expected, rtol=1e-5, atol=1e-6)
     if shutil.which("cc"):
-        library, found = compiled(model, tmp_path), (c_double * 2)()
+        library, found = compiled(reacher, tmp_path), (c_double * 2)()
         for row, action in zip(states.tolist(), expected, strict=True):
             library.policy_decide((c_double * 2)(*row), found)
             np.testing.assert_allclose(list(found), action, rtol=1e-5, atol=1e-6)
 
 
-def test_the_actor_of_a_box_as_an_onnx_model(tmp_path):
+def test_the_actor_of_a_box_as_an_onnx_model(reacher, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnx")
-    model = TwoTimescaleAC(env=Reach(), seed=0, **SMALL).learn(5_000)
-    export_policy(model, tmp_path / "policy.onnx")
-    states = states_of(model)
+    export_policy(reacher, tmp_path / "policy.onnx")
+    states = states_of(reacher)
     session = onnxruntime.InferenceSession(str(tmp_path / "policy.onnx"))
     found, _ = session.run(None, {"observation": states})
-    np.testing.assert_allclose(found, wanted(model, states), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found, wanted(reacher, states), rtol=1e-5, atol=1e-6)
 
 
 def test_actions_are_what_the_environment_takes(tmp_path):
