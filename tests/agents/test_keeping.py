@@ -3,7 +3,7 @@
 import gymnasium as gym
 import numpy as np
 import pytest
-from environments import IdentityEnv
+from environments import identity_env
 from PIL import Image
 from quick_models import make_model
 from stable_baselines3.common.monitor import Monitor
@@ -77,8 +77,8 @@ class ForgetfulKeeper(KeepBestCallback):
 
 
 def test_keep_best_gives_the_best_policy_back():
-    keeper = ForgetfulKeeper(Monitor(IdentityEnv()), eval_freq=1_500, n_eval_episodes=5)
-    model = make_model(IdentityEnv(), gamma=0.5).learn(6_000, callback=keeper)
+    keeper = ForgetfulKeeper(Monitor(identity_env()), eval_freq=1_500, n_eval_episodes=5)
+    model = make_model(identity_env(), gamma=0.5).learn(6_000, callback=keeper)
     assert keeper.best_timesteps in (1_500, 3_000)
     if keeper.best_timesteps == 3_000:
         np.testing.assert_array_equal(model.learner.q_values, keeper.at_best)
@@ -92,14 +92,14 @@ def test_keep_best_prefers_the_later_of_equals():
             self.best_mean_reward = -1.0  # so that every evaluation is a new best one
             return super()._on_step()
 
-    keeper = Always(Monitor(IdentityEnv()), eval_freq=1_000, n_eval_episodes=2)
-    make_model(IdentityEnv()).learn(3_000, callback=keeper)
+    keeper = Always(Monitor(identity_env()), eval_freq=1_000, n_eval_episodes=2)
+    make_model(identity_env()).learn(3_000, callback=keeper)
     assert keeper.best_timesteps == 3_000
 
 
 def test_keep_best_without_restoring():
-    kept, last = make_model(IdentityEnv()), make_model(IdentityEnv())
-    keeper = KeepBestCallback(Monitor(IdentityEnv()), eval_freq=1_500, n_eval_episodes=2, restore=False)
+    kept, last = make_model(identity_env()), make_model(identity_env())
+    keeper = KeepBestCallback(Monitor(identity_env()), eval_freq=1_500, n_eval_episodes=2, restore=False)
     kept.learn(4_000, callback=keeper)
     last.learn(4_000)
     np.testing.assert_array_equal(kept.learner.q_values, last.learner.q_values)
@@ -112,8 +112,8 @@ def test_keep_best_can_go_back_to_before_the_scale_was_frozen():
             self.best_mean_reward = np.inf
             return go_on
 
-    keeper = First(Monitor(IdentityEnv()), eval_freq=1, n_eval_episodes=1)
-    model = make_model(IdentityEnv()).learn(300, callback=keeper)
+    keeper = First(Monitor(identity_env()), eval_freq=1, n_eval_episodes=1)
+    model = make_model(identity_env()).learn(300, callback=keeper)
     assert keeper.best_timesteps == 1
     model.learn(3_000)
     assert model.n_cells > 1
