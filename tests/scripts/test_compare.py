@@ -41,6 +41,14 @@ def read_row(output, section, algorithm):
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
+@pytest.fixture
+def no_picture(monkeypatch):
+    """Leave out the picture, which is looked at where it is of several algorithms."""
+    for own in (compare, load("compare")):
+        monkeypatch.setattr(own, "draw_comparison", lambda fields: None)
+        monkeypatch.setattr(own, "save", lambda figure, path, dpi: None)
+
+
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory):
     """Two environments, on one of which two of four algorithms cannot be run."""

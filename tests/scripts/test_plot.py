@@ -1,6 +1,7 @@
 """`plot.py` draws what a file holds, and says where."""
 
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,8 +15,12 @@ QUICK = {"warmup_steps": 200, "growth_steps": 1000, "growth_cells": 10, "max_cel
 
 
 @pytest.fixture
-def script(module):
-    return module("script_plot")
+def script(module, monkeypatch):
+    """The script. Its animations do not hold the last picture, which would be drawn 24 times."""
+    own = module("script_plot")
+    brief = partial(own.plotting.animate_codebook, hold=0.0)
+    monkeypatch.setattr(own.plotting, "animate_codebook", brief)
+    return own
 
 
 @pytest.fixture(scope="module")
