@@ -75,7 +75,7 @@ class Workers:
         return done
 
     def results(self, work: Mapping[Key, Callable[[], Any]]) -> Results[Key]:
-        """Call all functions; yields (key, future) as each ends. Closing this cancels the rest."""
+        """Call all functions; yields (key, future) as each ends. Closing this calls no more of them."""
         waiting, running = iter(work.items()), dict[Future, Key]()
         try:
             while True:
@@ -86,8 +86,12 @@ class Workers:
                 for future in self.wait(running):
                     yield running.pop(future), future
         finally:
-            for future in running:
-                future.cancel()
+            self.cancel(running)
+
+    def cancel(self, futures: Collection[Future]) -> None:
+        """Cancel functions that have not begun, as nobody waits for them any more."""
+        for future in futures:
+            future.cancel()
 
 
 class Processes(Workers):
@@ -101,6 +105,12 @@ class Processes(Workers):
         """Submit a function to a process."""
         future: Future = self._pool.submit(by_value(function))
         return future
+
+    def cancel(self, futures: Collection[Future]) -> None:
+        """Do nothing: there is one function for each process, which ends with the pool.
+
+        The thread that ends the pool's processes stops at a cancelled future, and leaves them running.
+        """
 
 
 class Cluster(Workers):
