@@ -12,10 +12,18 @@ settings.register_profile("unhurried", deadline=None, suppress_health_check=[Hea
 settings.load_profile("unhurried")
 
 
+# Files that take long for their numbers of tests; one of them at the end would be waited for.
+LONG = (
+    *("test_pages.py", "test_benchmark.py", "test_regression.py", "test_workers.py"),
+    *("test_compare.py", "test_reproduce.py", "test_torture.py", "test_tree_session.py"),
+    *("test_baselines.py", "test_multiresolution.py", "test_classification.py", "test_plot.py"),
+)
+
+
 def pytest_collection_modifyitems(items):
     """Agents and the rest in turn, long files first: workers then compile different kernels."""
     files = [list(tests) for _, tests in groupby(items, key=lambda item: item.path)]
-    files.sort(key=len, reverse=True)
+    files.sort(key=lambda tests: (tests[0].path.name not in LONG, -len(tests)))
     agents = [tests for tests in files if tests[0].path.parent.name == "agents"]
     others = [tests for tests in files if tests[0].path.parent.name != "agents"]
     turns = chain.from_iterable(zip_longest(agents, others, fillvalue=[]))
