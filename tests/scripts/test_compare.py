@@ -42,9 +42,9 @@ def read_row(output, section, algorithm):
 
 
 @pytest.fixture
-def no_picture(monkeypatch):
+def no_picture(script, monkeypatch):
     """Leave out the picture, which is looked at where it is of several algorithms."""
-    for own in (compare, load("compare")):
+    for own in (compare, script("compare")):
         monkeypatch.setattr(own, "draw_comparison", lambda fields: None)
         monkeypatch.setattr(own, "save", lambda figure, path, dpi: None)
 
@@ -114,6 +114,7 @@ def test_pictures_and_lines(compared):
         assert len(list(csv.DictReader(file))) == 12
 
 
+@pytest.mark.usefixtures("no_picture")
 def test_what_is_kept_is_not_made_again(tmp_path, capsys):
     options = {"algorithms": ("UniformGridQ",), "seeds": (0, 1)}
     code, output = run_compare(tmp_path, capsys, **options)
@@ -152,6 +153,7 @@ gym.register("Crashing-v0", Crashing, max_episode_steps=50)
 """
 
 
+@pytest.mark.usefixtures("no_picture")
 def test_a_run_that_fails_stops_no_other(tmp_path, capsys, monkeypatch):
     (tmp_path / "crashing.py").write_text(CRASHING)
     monkeypatch.syspath_prepend(tmp_path)
@@ -196,6 +198,7 @@ def what_is_learned(runs):
     }
 
 
+@pytest.mark.usefixtures("no_picture")
 def test_an_interrupted_comparison_keeps_its_runs_and_goes_on(tmp_path, capsys, interrupt, monkeypatch):
     env_id = "suite/DeepSea10-v0"  # which only the scripts register
     typed = (
