@@ -146,7 +146,7 @@ def test_chunks_do_not_matter(chunk):
 @pytest.mark.parametrize("mode", ["conditional", "majority"])
 @pytest.mark.parametrize("chunk", [1, 37])
 def test_classes_may_come_late_in_any_chunks(mode, chunk):
-    X, y = blobs(100)
+    X, y = blobs(60)
     order = np.concatenate([np.flatnonzero(y != 0), np.flatnonzero(y == 0)])
     X, y = X[order], np.array(["b", "c", "d"])[(y[order] + 2) % 3]  # the first of the names comes last
     X, y = np.concatenate([X, X + 9.0]), np.concatenate([y, np.full(len(y), "a")])

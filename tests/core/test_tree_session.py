@@ -14,9 +14,9 @@ from oda_rl.estimators.tree import Layer
 
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_chunks_make_no_difference(name):
-    X, y = problem(name, 400)  # grown anew at 128, 192, 256 and 384
+    X, y = problem(name, 200)  # grown anew at 128 and 192
     trees = []
-    for size in (1, 7, 400):
+    for size in (1, 7, 200):
         model = made(name, layers=2, max_children=3, estimator__n_warmup=60)
         for start in range(0, len(X), size):
             model.partial_fit(X[start : start + size], y[start : start + size])
@@ -77,7 +77,7 @@ def test_before_the_warm_up_there_is_the_root():
 def test_a_stored_tree_goes_on_exactly(name, resolutions, tmp_path):
     X, y = problem(name, 400)
     model = made(name, layers=2, max_children=3, resolutions=resolutions)
-    for end in (60, 300, 400):
+    for end in (60, 200, 260):
         model.partial_fit(X[: end // 2], y[: end // 2])
         again = MultiResolutionODA.load(model.save(tmp_path / "tree.npz"))
         np.testing.assert_array_equal(again.predict(X), model.predict(X))

@@ -98,7 +98,9 @@ def test_notebooks_run(path, tmp_path, monkeypatch):
             assert not cell.get("outputs"), "outputs are made by the build of the pages"
             if cell["cell_type"] == "code":
                 code = "".join(cell["source"])
-                exec(code if '"oda_rl/' in code else shorten(code, most), namespace)  # compiled: a second
+                exec(
+                    code if '"oda_rl/' in code else shorten(code, most), namespace
+                )  # compiled: a second
     plt.close("all")
 
 
