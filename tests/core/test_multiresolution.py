@@ -56,7 +56,7 @@ def test_the_cells_of_a_layer_account_for_all_samples(name):
 @pytest.mark.parametrize("name", TEMPLATES)
 @pytest.mark.parametrize("way", ["fit", "stream"])
 def test_the_error_never_rises_when_a_cell_splits(name, way):
-    X, y = problem(name)
+    X, y = problem(name, 600 if way == "fit" else 300)
     model = made(name, max_children=3)
     model = model.fit(X, y) if way == "fit" else model.partial_fit(X, y)
     assert len(model.history_) > 1

@@ -49,7 +49,7 @@ def test_a_stream_becomes_as_good_as_a_tree(local_model):
 
 def test_irrelevant_inputs_are_found():
     rng = np.random.default_rng(0)
-    X = rng.uniform(-1.0, 1.0, (400, 4)) * [1.0, 100.0, 1.0, 1.0] + [0.0, 5.0, 0.0, 0.0]
+    X = rng.uniform(-1.0, 1.0, (250, 4)) * [1.0, 100.0, 1.0, 1.0] + [0.0, 5.0, 0.0, 0.0]
     model = ODARegressor(20, random_state=0).fit(X, np.sin(3.0 * X[:, 0]))
     assert model.relevance_[0] == 1.0
     assert model.relevance_[1:].max() < 0.1
@@ -121,7 +121,7 @@ def test_hard_cells_with_constant_models_say_their_values():
 
 
 def test_several_outputs():
-    X, y = make_surface(800)
+    X, y = make_surface(400)
     both = np.column_stack([y, 1000.0 * X[:, 0]])
     model = ODARegressor(30, random_state=0).fit(X, both)
     assert model.values_.shape == (30, 2)
@@ -133,7 +133,7 @@ def test_several_outputs():
 
 @pytest.mark.parametrize("local_model", ["constant", "linear", Quadratic()])
 def test_chunks_do_not_matter(local_model):
-    X, y = make_surface(300)
+    X, y = make_surface(240)
     whole = ODARegressor(6, local_model=local_model, random_state=0).partial_fit(X, y)
     for chunk in (1, 7):
         parts = ODARegressor(6, local_model=local_model, random_state=0)
@@ -141,7 +141,7 @@ def test_chunks_do_not_matter(local_model):
             parts.partial_fit(X[start : start + chunk], y[start : start + chunk])
         np.testing.assert_array_equal(whole.codevectors_, parts.codevectors_)
         np.testing.assert_array_equal(whole.predict(X), parts.predict(X))
-        assert whole.n_samples_seen_ == parts.n_samples_seen_ == 300
+        assert whole.n_samples_seen_ == parts.n_samples_seen_ == 240
 
 
 def test_same_seed_same_result_and_data_unchanged():
@@ -261,7 +261,7 @@ def test_files_say_what_they_need():
 
 
 def test_a_model_of_ones_own():
-    X, y = make_curve(600)
+    X, y = make_curve(300)
     quadratic = ODARegressor(16, local_model=Quadratic(), random_state=0).fit(X, y)
     assert quadratic.score(X, y) > 0.9
     assert not hasattr(quadratic, "coef_")
@@ -310,11 +310,11 @@ def skewed(n, seed):
 
 @pytest.mark.parametrize("local_model", TARGETS)
 def test_skewed_inputs_count_by_their_ranks_where_that_helps(local_model):
-    X, y, plain = skewed(2000, 100)
-    model = ODARegressor(local_model=local_model, random_state=0).fit(X[:1000], y[:1000])
-    assert model.score(X[1000:], y[1000:]) > 0.85
-    other = ODARegressor(local_model=local_model, random_state=0).fit(X[:1000], plain[:1000])
-    assert other.score(X[1000:], plain[1000:]) > 0.85  # of a sum of them, no single one decides
+    X, y, plain = skewed(1600, 100)
+    model = ODARegressor(local_model=local_model, random_state=0).fit(X[:600], y[:600])
+    assert model.score(X[600:], y[600:]) > 0.85
+    other = ODARegressor(local_model=local_model, random_state=0).fit(X[:600], plain[:600])
+    assert other.score(X[600:], plain[600:]) > 0.85  # of a sum of them, no single one decides
 
 
 def test_few_inputs_far_out_tell_a_plane_where_they_lie_on_it():
