@@ -33,7 +33,7 @@ def test_values_move_as_algorithm_2_has_it():
         visits[h] += 1.0
         fall = config.learning_rate_power / (config.learning_rate_halving + visits[h])
         rate[h] = max(config.learning_rate_min, rate[h] * (1.0 - fall))
-        target = reward + config.gamma * max(q[nearest(y, u)] for u in range(3))
+        target = reward + learner.gamma * max(q[nearest(y, u)] for u in range(3))
         q[h] += rate[h] * (target - q[h])
         learner.step(0, after, reward, False, False)
         found = [book["q"][action, i] for i, action in enumerate(actions)]

@@ -181,7 +181,7 @@ def test_hyperparameters_change_where_they_can():
         ({"growth_cells": 2}, "growth_cells cannot be changed once values are learned"),
         ({"local_model": "constant"}, "local_model cannot be changed once the model has been created"),
         ({"max_cells": 10}, "max_cells must be at least"),
-        ({"gamma": 2}, r"gamma must be a number in \[0, 1\), got 2"),
+        ({"gamma": 2}, r"gamma must be a number in \[0, 1\) or None, got 2"),
     ]:
         with pytest.raises(ValueError, match=message):
             from_bytes(model, stored, **options)
