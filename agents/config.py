@@ -1,6 +1,7 @@
 """The hyperparameters of two-timescale learning."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import ClassVar, Literal
@@ -22,6 +23,8 @@ class _AnnealedConfig(Config):
 
     earlier = MappingProxyType({"gamma_halving": math.inf})
     has_critic: ClassVar[bool]
+    # Defaults that None stands for: without a table of states, and with one
+    usual: ClassVar[Mapping[str, tuple[float, float]]] = MappingProxyType({})
 
     gamma: float = setting(0.99, "Initial discount factor.", "[0, 1)", group="Objective")
     gamma_halving: float | None = setting(
@@ -171,13 +174,10 @@ class _AnnealedConfig(Config):
             samples=self.samples_per_cell or most.samples,
         )
 
-    def find_gamma(self, table: bool) -> float:
-        """The initial discount factor, which may depend on whether there is a table of states."""
-        return self.gamma
-
-    def find_trace_decay(self, table: bool) -> float:
-        """Lambda, which may depend on whether there is a table of states."""
-        return self.trace_decay
+    def find(self, name: str, table: bool) -> float:
+        """The value of `name`, whose default may depend on whether there is a table of states."""
+        value = getattr(self, name)
+        return float(self.usual[name][table] if value is None else value)
 
     def find_gamma_halving(self, continuous: bool) -> float:
         """Steps after which 1 - gamma has halved; the default depends on the kind of actions."""
@@ -217,18 +217,17 @@ class TwoTimescaleConfig(_AnnealedConfig):
 
     has_critic: ClassVar[bool] = False
     actor_rate: ClassVar[float | None] = None
+    usual = MappingProxyType({"gamma": (0.99, 0.997), "trace_decay": (0.9, 0.0)})
 
     gamma: float | None = setting(  # type: ignore[assignment]
         None,
-        "Initial discount factor. Default: 0.99, or 0.997 in a table of states, whose values have no "
-        "errors of approximation.",
+        "Initial discount factor. Default: 0.99, or 0.997 in a table of states.",
         "[0, 1)",
         group="Objective",
     )
     trace_decay: float | None = setting(  # type: ignore[assignment]
         None,
-        "Lambda of the eligibility traces: how far back errors are propagated. Default: 0.9, or 0 in "
-        "a table of states, where frequent exploration cuts the traces.",
+        "Lambda of the traces: how far errors are propagated. Default: 0.9, or 0 in a table of states.",
         "[0, 1]",
     )
     codebook: Literal["shared", "per_action"] = setting(
@@ -271,16 +270,6 @@ class TwoTimescaleConfig(_AnnealedConfig):
         super()._check_together()
         if self.tree and self.codebook != "shared":
             raise ValueError(f"tree=True needs codebook='shared', got {self.codebook!r}.")
-
-    def find_gamma(self, table: bool) -> float:
-        """The initial discount factor; the default depends on whether there is a table of states."""
-        usual = 0.997 if table else 0.99
-        return usual if self.gamma is None else self.gamma
-
-    def find_trace_decay(self, table: bool) -> float:
-        """Lambda; the default depends on whether there is a table of states."""
-        usual = 0.0 if table else 0.9
-        return usual if self.trace_decay is None else self.trace_decay
 
 
 @documented
@@ -343,10 +332,7 @@ CodebookConfig = TwoTimescaleConfig | TwoTimescaleACConfig
 
 @dataclass(frozen=True)
 class GrowthPlan:
-    """Limits on the growth of a codebook: `steps` and `cells` of growing alone, and `max_cells` overall.
-
-    `samples` is the number of slow updates per cell at each temperature.
-    """
+    """Limits of growing alone, of cells overall, and slow updates per cell at each temperature."""
 
     steps: int
     cells: int
@@ -362,5 +348,3 @@ TREE_CELLS, TREE_SAMPLES = 1000, 10
 # Cells of pairs in a branch differ also in actions: it takes more branches for as many observations.
 NEAR_BRANCHES, JOINT_NEAR_BRANCHES = 3, 4
 GAMMA_HALVING = 50_000.0
-# Preferences of a Beta distribution change a policy more than those of discrete actions.
-ACTOR_RATE, CONTINUOUS_ACTOR_RATE = 1.0, 0.5

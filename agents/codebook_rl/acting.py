@@ -78,6 +78,11 @@ class ActingLearner(RecordingLearner):
     # -- what was learned ------------------------------------------------------------------------
 
     @property
+    def gamma(self) -> float:
+        """The initial discount factor, whose default depends on whether there is a table of states."""
+        return self.config.find("gamma", self.sizes.is_table)
+
+    @property
     def codebook(self) -> Codebook:
         """The cells, in scaled units; on a tree in the order of their branches.
 

@@ -13,10 +13,13 @@ from oda_rl._structs import slots
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.codebook_rl import state as names
 from oda_rl.agents.codebook_rl.rules import actor_critic, q_lambda, table_q
-from oda_rl.agents.config import ACTOR_RATE, CONTINUOUS_ACTOR_RATE, CodebookConfig
+from oda_rl.agents.config import CodebookConfig
 
 # Maximum number of values in a table; each takes some 100 bytes.
 MOST_PAIRS = 10_000_000
+
+# Preferences of a Beta distribution change a policy more than those of discrete actions.
+ACTOR_RATE, CONTINUOUS_ACTOR_RATE = 1.0, 0.5
 
 
 @dataclass(frozen=True)
@@ -186,11 +189,11 @@ def fill_numbers(numbers: names.Numbers, sizes: Sizes, config: CodebookConfig, h
     of_numbers = ACTOR_RATE / max(1, len(sizes.options))
     default_rate = CONTINUOUS_ACTOR_RATE if sizes.n_coordinates else of_numbers
     for index, value in {
-        names.GAMMA: config.find_gamma(sizes.is_table) if discounted else 1.0,
+        names.GAMMA: config.find("gamma", sizes.is_table) if discounted else 1.0,
         names.GAMMA_HALVING: config.find_gamma_halving(sizes.n_coordinates > 0),
         names.AVERAGE_RATE: 0.0 if discounted else config.average_rate,
         names.SIGN: -1.0 if config.minimise else 1.0,
-        names.TRACE_DECAY: config.find_trace_decay(sizes.is_table),
+        names.TRACE_DECAY: config.find("trace_decay", sizes.is_table),
         names.SOFTNESS: 0.0 if sizes.is_table else config.softness,
         names.LEARNING_RATE_MIN: config.learning_rate_min,
         names.LEARNING_RATE_HALVING: config.learning_rate_halving,

@@ -165,11 +165,6 @@ class TwoTimescaleLearner(ActingLearner):
         return made
 
     @property
-    def gamma(self) -> float:
-        """The initial discount factor, whose default depends on whether there is a table of states."""
-        return self.config.find_gamma(self.sizes.is_table)
-
-    @property
     def _observe(self) -> ObserveFunction:
         if self.sizes.is_table:
             return OBSERVE_TABLE

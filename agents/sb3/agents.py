@@ -100,10 +100,10 @@ class TwoTimescaleQ(CodebookAlgorithm):
     learner: "TwoTimescaleLearner"
 
     @property
-    def gamma(self) -> float:  # type: ignore[override]
+    def gamma(self) -> float:
         """The initial discount factor in use; its default is larger in a table of states."""
         seen = getattr(self, "observations", None)
-        return self.config.find_gamma(seen is not None and seen.is_table)
+        return self.config.find("gamma", seen is not None and seen.is_table)
 
     @gamma.setter
     def gamma(self, value: float | None) -> None:
