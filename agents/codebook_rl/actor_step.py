@@ -17,8 +17,18 @@ that a lost actor draws is held for as long as random actions of the warm-up are
 an action do not enter its traces. An agent that has learned to stay within bounds until the time limit
 has blank episodes, too, but no better ones, so it is not lost.
 
+Held noise
+----------
+A continuous action is drawn from its distribution by a uniform number. In every other episode, by
+chance, that number is kept for ten steps on average: the points drawn then are at the same quantile of
+their distributions for a while. What a constant action leads to, such as the greedy one, is hardly seen
+with new numbers at each step: a lander whose engine is on half of the time sinks, but with half of the
+power it hovers.
+
 References
 ----------
+Eberhard, Hollenstein, Pinneri and Martius, "Pink Noise Is All You Need: Colored Noise Exploration in
+Deep Reinforcement Learning", ICLR 2023, on noise that is correlated in time.
 Dabney, Ostrovski and Barreto, "Temporally-Extended epsilon-Greedy Exploration", ICLR 2021, on holding
 actions that are drawn at random.
 """
@@ -58,6 +68,8 @@ TINY = 1e-300
 # with continuous actions. A policy over discrete actions that hardly changes visits ever less, and the
 # scale would narrow with it; with continuous actions it is adapted for ever.
 NUMBERS_FOLLOWED, POINTS_FOLLOWED = 8, 1 << 40
+# Probability with which noise is held in an episode and, in such an episode, from one step to the next
+HELD_EPISODES, HELD_STEPS = 0.5, 0.9
 # Weight of the last episode in the running share of blank episodes; share above which an actor is lost
 EPISODE_RATE, MOST_BLANK = 0.1, 0.5
 
@@ -138,6 +150,20 @@ def choose_number(state, env, n_found, n_near, value, event, draws):
 
 
 @inline_kernel
+def hold_noise(noise, event, draws):
+    """Set the uniform numbers by which a point is drawn, unless those of the last one are held.
+
+    `noise` (m + 1) is a row of `Memory.noise`, for m coordinates.
+    """
+    m = noise.shape[0] - 1
+    if event == BEGIN:
+        noise[m] = 1.0 if draws[3] < HELD_EPISODES else 0.0
+    if event == BEGIN or noise[m] == 0.0 or draws[1] >= HELD_STEPS:
+        for j in range(m):
+            noise[j] = draws[N_DRAWS + j]
+
+
+@inline_kernel
 def choose_point(state, env, n_found, n_near, value, event, draws):
     """Draw a continuous action from the actor, unless the event is RECALL."""
     if event > BEGIN:
@@ -146,7 +172,8 @@ def choose_point(state, env, n_found, n_near, value, event, draws):
     memory.exploratory[env] = False
     if is_held(state, env, draws[2]):
         return
-    draw_point(scratch.values, draws[N_DRAWS:], scratch.best, memory.direction[env])
+    hold_noise(memory.noise[env], event, draws)
+    draw_point(scratch.values, memory.noise[env], scratch.best, memory.direction[env])
     for j in range(scratch.best.shape[0]):
         u = 2.0 * scratch.best[j] - 1.0
         memory.command[env, j] = np.float32(units.action_centre[j] + units.action_scale[j] * u)
