@@ -203,6 +203,29 @@ def test_the_parts_of_an_action_are_drawn_independently():
     assert learner.greedy(x[None])[0] == 2
 
 
+def test_noise_of_points_is_held_in_half_of_the_episodes():
+    learner, x, rng = make_learner(BOX), np.zeros(2), np.random.default_rng(1)
+    shares, rows = [], []
+    for _ in range(300):
+        learner.begin(0, x)
+        noise = [learner.memory.noise[0].copy()]
+        for _ in range(60):
+            learner.step(0, rng.uniform(-1.0, 1.0, 2), 0.0, False, False)
+            noise.append(learner.memory.noise[0].copy())
+        learner.step(0, x, 0.0, True, True)
+        found = np.array(noise)
+        assert (found[:, -1] == found[0, -1]).all()
+        shares.append((np.diff(found[:, 0]) == 0.0).mean())
+        assert (np.diff(found[:, 0]) == 0.0).tolist() == (np.diff(found[:, 1]) == 0.0).tolist()
+        rows.append(found[1:][np.diff(found[:, 0]) != 0.0, :-1])
+    shares, rows = np.array(shares), np.concatenate(rows)
+    held = shares > 0.0
+    assert held.mean() == pytest.approx(0.5, abs=0.12)
+    assert shares[held].mean() == pytest.approx(0.9, abs=0.02)
+    np.testing.assert_allclose(rows.mean(axis=0), 0.5, atol=0.02)
+    np.testing.assert_allclose(np.corrcoef(rows.T)[0, 1], 0.0, atol=0.04)
+
+
 def test_gamma_rises_only_where_returns_are_explained():
     angles, chance = np.linspace(0, 400 * np.pi, 10_000), np.random.default_rng(1).normal(size=10_000)
     points, known = np.stack([np.cos(angles), np.sin(angles)], axis=1), []
