@@ -1,7 +1,6 @@
 """The hyperparameters of two-timescale learning."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import ClassVar, Literal
@@ -24,7 +23,7 @@ class _AnnealedConfig(Config):
     earlier = MappingProxyType({"gamma_halving": math.inf})
     has_critic: ClassVar[bool]
     # Defaults that None stands for: without a table of states, and with one
-    usual: ClassVar[Mapping[str, tuple[float, float]]] = MappingProxyType({})
+    usual: ClassVar[MappingProxyType[str, tuple[float, float]]] = MappingProxyType({})
 
     gamma: float = setting(0.99, "Initial discount factor.", "[0, 1)", group="Objective")
     gamma_halving: float | None = setting(
@@ -227,7 +226,8 @@ class TwoTimescaleConfig(_AnnealedConfig):
     )
     trace_decay: float | None = setting(  # type: ignore[assignment]
         None,
-        "Lambda of the traces: how far errors are propagated. Default: 0.9, or 0 in a table of states.",
+        "Lambda of the eligibility traces: how far back errors are propagated. Default: 0.9, or 0 in "
+        "a table of states, where frequent exploration cuts the traces.",
         "[0, 1]",
     )
     codebook: Literal["shared", "per_action"] = setting(
@@ -332,12 +332,12 @@ CodebookConfig = TwoTimescaleConfig | TwoTimescaleACConfig
 
 @dataclass(frozen=True)
 class GrowthPlan:
-    """Limits of growing alone, of cells overall, and slow updates per cell at each temperature."""
+    """Limits on the growth of a codebook."""
 
-    steps: int
-    cells: int
-    max_cells: int
-    samples: int
+    steps: int  # of growing alone
+    cells: int  # when growing alone ends
+    max_cells: int  # overall
+    samples: int  # slow updates per cell at each temperature
 
 
 # With continuous actions, cells added late to a codebook of pairs disturb what was learned.

@@ -192,7 +192,7 @@ class KernelLearner(Learner):
         points, action, reward, after, terminated = (np.ascontiguousarray(part) for part in parts)
         targets = self.machine(points)
         best = self.machine(after).max(axis=1)
-        goal = reward[:, 0] + self.config.gamma * np.where(terminated[:, 0] > 0.0, 0.0, best)
+        goal = reward[:, 0] + self.gamma * np.where(terminated[:, 0] > 0.0, 0.0, best)
         self.n_waiting = 0
         if not np.abs(goal).max() < LARGEST:
             return False

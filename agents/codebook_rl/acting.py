@@ -75,12 +75,12 @@ class ActingLearner(RecordingLearner):
     _storage: BranchStorage | None = None
     _monitor: TDErrorMonitor | None = None
 
-    # -- what was learned ------------------------------------------------------------------------
-
     @property
     def gamma(self) -> float:
         """The initial discount factor, whose default depends on whether there is a table of states."""
         return self.config.find("gamma", self.sizes.is_table)
+
+    # -- what was learned ------------------------------------------------------------------------
 
     @property
     def codebook(self) -> Codebook:

@@ -182,7 +182,7 @@ class ActorCriticLearner(TwoTimescaleLearner):
         elif not 0.0 < common < np.inf:
             sign = self.numbers.settings[names.SIGN]
             common = self.record.find_common_loss(sign, self.actions)
-        return float(np.clip(common / (1.0 - self.config.gamma), -LARGEST, LARGEST))
+        return float(np.clip(common / (1.0 - self.gamma), -LARGEST, LARGEST))
 
     def _end_warm_up(self) -> None:
         self.numbers.figures[names.COMMON_VALUE] = self._common_value()

@@ -112,7 +112,7 @@ class LinearLearner(Learner):
         """The value of every action when learning begins."""
         if self.config.initial_value is not None:
             return self.config.initial_value
-        value = float(self.rewards[-1]) / (1.0 - self.config.gamma)
+        value = float(self.rewards[-1]) / (1.0 - self.gamma)
         return float(np.clip(value, -LARGEST, LARGEST))  # so that a file can hold it
 
     @property

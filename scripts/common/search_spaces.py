@@ -42,8 +42,8 @@ SPACES: dict[str, dict[str, Range]] = {
     },
 }
 """Search spaces by the name of the agent."""
-# Values that None stands for if actions are discrete
-USUAL = {"gamma": 0.99, "max_cells": 125, "actor_rate": 1.0, "trace_decay": 0.9}
+# Values that None stands for if actions are discrete, where the configuration does not tell them
+USUAL = {"max_cells": 125, "actor_rate": 1.0}
 
 
 def suggest(trial: Any, agent: str) -> dict[str, Any]:
@@ -82,7 +82,8 @@ def defaults_of(agent: str, config: Any) -> dict[str, Any]:
     found = {}
     for name in SPACES[agent]:
         plain = name.removeprefix(LACK)
-        given = getattr(config, plain)
-        value = USUAL[plain] if given is None else given
+        value = getattr(config, plain)
+        if value is None:
+            value = USUAL[plain] if plain in USUAL else config.find(plain, table=False)
         found[name] = 1.0 - value if plain != name else value
     return found
