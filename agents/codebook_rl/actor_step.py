@@ -150,13 +150,16 @@ def choose_number(state, env, n_found, n_near, value, event, draws):
 
 
 @inline_kernel
-def hold_noise(memory, env, event, draws):
-    """Set the uniform numbers by which a point is drawn, unless those of the last one are held."""
-    noise = memory.noise[env]
+def hold_noise(noise, event, draws):
+    """Set the uniform numbers by which a point is drawn, unless those of the last one are held.
+
+    `noise` (m + 1) is a row of `Memory.noise`, for m coordinates.
+    """
+    m = noise.shape[0] - 1
     if event == BEGIN:
-        memory.steady[env] = draws[3] < HELD_EPISODES
-    if event == BEGIN or not memory.steady[env] or draws[1] >= HELD_STEPS:
-        for j in range(noise.shape[0]):
+        noise[m] = 1.0 if draws[3] < HELD_EPISODES else 0.0
+    if event == BEGIN or noise[m] == 0.0 or draws[1] >= HELD_STEPS:
+        for j in range(m):
             noise[j] = draws[N_DRAWS + j]
 
 
@@ -169,7 +172,7 @@ def choose_point(state, env, n_found, n_near, value, event, draws):
     memory.exploratory[env] = False
     if is_held(state, env, draws[2]):
         return
-    hold_noise(memory, env, event, draws)
+    hold_noise(memory.noise[env], event, draws)
     draw_point(scratch.values, memory.noise[env], scratch.best, memory.direction[env])
     for j in range(scratch.best.shape[0]):
         u = 2.0 * scratch.best[j] - 1.0

@@ -198,9 +198,9 @@ def codebook_schema(config: Any, actions: Any, observations: Any, n_envs: int) -
         waiting="count[E]",
         reach="float[E] in [0, inf)",
         total="float[E] in [-inf, inf]",  # the sum of rewards that are not bounded
-        noise=f"float[E, {arrays.n_coordinates}] in [0, 1]",
+        noise=f"float[E, {arrays.n_coordinates + 1}] in [0, 1]",
     )
-    for name in ("reach", "total", "told", "lost", "noise", "steady"):  # not in earlier files
+    for name in ("reach", "total", "told", "lost", "noise"):  # missing in files of earlier versions
         memory[f"{name}?"] = memory.pop(name)
     entries = shared_schema(scale_schema(config.warmup_steps, observations, row_length(arrays)), memory)
     entries |= {

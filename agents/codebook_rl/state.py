@@ -236,8 +236,8 @@ class Memory(NamedTuple):
     `exploratory` whether another action had a larger value. With an actor, `direction` (n_actions) is
     the gradient of the log-probability of the action by the preferences, `total` the return of the
     episode so far, `told` whether the episode is known not to be blank, and `lost` whether the actor is
-    lost and holds its actions. `noise` (n_coordinates) has the uniform numbers by which a point was
-    drawn, and `steady` tells whether they are held in this episode (`actor_step`).
+    lost and holds its actions. `noise` (n_coordinates + 1) has the uniform numbers by which a point was
+    drawn, and 1 if they are held in this episode, else 0 (`actor_step`).
 
     In a table of states `exploring` is true if the behaviour follows the novelty. `recent` (N_RECENT) is
     a ring buffer of the visited pairs, cell * n_actions + action, `n_recent` the number of pairs ever
@@ -261,7 +261,6 @@ class Memory(NamedTuple):
     told: Bool1
     lost: Bool1
     noise: Float2
-    steady: Bool1
     exploring: Bool1
     recent: Int2
     n_recent: Int1
