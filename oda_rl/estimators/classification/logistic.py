@@ -27,7 +27,7 @@ class Basis(NamedTuple):
     The cells of sample t are `cells[begin[t] : begin[t + 1]]`, with shares at the same indices.
     """
 
-    samples: Array  # (n_samples, n_features)
+    rows: Array  # (n_samples, 1 + n_features): samples, after a leading 1
     codevectors: Array  # (n_cells, n_features)
     begin: NDArray[np.int64]  # (n_samples + 1,)
     cells: NDArray[np.int64]  # (n_shares,)
@@ -47,8 +47,22 @@ class Basis(NamedTuple):
             cells.append(found)
             shares.append(own / np.repeat(np.bincount(rows, own, len(every)), count))
         begin = np.cumsum(np.concatenate(counts))
-        inputs, centres = np.ascontiguousarray(samples[:, kept]), codevectors[:, kept].copy()
-        return cls(inputs, centres, begin, np.concatenate(cells), np.concatenate(shares))
+        rows = np.ones((len(samples), 1 + kept.sum()))
+        rows[:, 1:] = samples[:, kept]
+        return cls(
+            rows, codevectors[:, kept].copy(), begin, np.concatenate(cells), np.concatenate(shares)
+        )
+
+    @property
+    def entries(self) -> tuple[Array, NDArray[np.int64], NDArray[np.int64], Array]:
+        """Samples, and the cells and shares of each: the first arguments of kernels."""
+        return self.rows, self.begin, self.cells, self.share
+
+    def from_origin(self, models: Array) -> Array:
+        """Models (n_cells, n_logits, 1 + n_features) as functions of x, from those of x - mu."""
+        moved = models.copy()
+        moved[:, :, 0] -= (models[:, :, 1:] @ self.codevectors[:, :, None])[:, :, 0]
+        return moved
 
 
 class Logits(NamedTuple):
@@ -63,8 +77,8 @@ class Logits(NamedTuple):
 
     def __call__(self, basis: Basis) -> Array:
         """Logits (n_samples, n_known) of samples."""
-        out = np.empty((len(basis.samples), len(self.constant)))
-        fill_logits(*basis, self.models, self.constant, out)
+        out = np.empty((len(basis.rows), len(self.constant)))
+        fill_logits(*basis.entries, basis.from_origin(self.models), self.constant, out)
         return out
 
 
@@ -85,7 +99,7 @@ def fit_logistic(
     """
     known, numbers = np.unique(labels, return_inverse=True)
     n_logits = 1 if len(known) == 2 else len(known)
-    shape = len(basis.codevectors), n_logits, 1 + basis.samples.shape[1]
+    shape = len(basis.codevectors), n_logits, basis.rows.shape[1]
     total, n = float(weight.sum()), shape[0] * shape[1] * shape[2]
     unit = _units(basis, weight, penalty, len(known), shape)
 
@@ -94,8 +108,11 @@ def fit_logistic(
         gradient = point / penalty
         gradient[n:] = 0.0
         loss = 0.5 * float(point[:n] @ gradient[:n])
-        own = (point[:n].reshape(shape), point[n:], gradient[:n].reshape(shape), gradient[n:])
-        loss += add_log_loss(*basis, numbers, weight, *own)
+        models, by_model = basis.from_origin(point[:n].reshape(shape)), np.zeros(shape)
+        own = (models, point[n:], by_model, gradient[n:])
+        loss += add_log_loss(*basis.entries, numbers, weight, *own)
+        by_model[:, :, 1:] -= by_model[:, :, :1] * basis.codevectors[:, None]
+        gradient[:n] += by_model.ravel()
         return loss / total, unit * gradient / total
 
     found = minimize(
@@ -129,64 +146,64 @@ def _units(
 ) -> Array:
     """One over the square root of the curvature per weight, for each parameter."""
     squares = np.zeros((shape[0], shape[2]))
-    add_squares(*basis, weight, squares)
+    add_squares(*basis.entries, basis.codevectors, weight, squares)
     total, variance = float(weight.sum()), (1.0 - 1.0 / n_known) / n_known
     own = np.broadcast_to((variance * squares + 1.0 / penalty)[:, None], shape).ravel()
     return np.asarray(np.sqrt(total / np.concatenate([own, np.full(shape[1], variance * total)])))
 
 
 # -- kernels -----------------------------------------------------------------------------------------
-# The first five arguments are those of a `Basis`; `models` and `constant` those of `Logits`.
+# `rows`, `begin`, `cells` and `share` are `Basis.entries`, and `row`, `cells` and `share` those of one
+# sample. `models` are functions of x (`Basis.from_origin`), `constant` is that of `Logits`.
 
 
 @vector_kernel
-def add_logits(t, samples, codevectors, begin, cells, share, models, out):
-    """Add the outputs of models, weighted by shares in sample `t`, to the logits `out` (n_logits,)."""
-    for place in range(begin[t], begin[t + 1]):
+def add_logits(row, cells, share, models, out):
+    """Add the outputs of models, weighted by shares in a sample, to its logits `out` (n_logits,)."""
+    for place in range(cells.shape[0]):
         i = cells[place]
         for c in range(out.shape[0]):
-            value = models[i, c, 0]
-            for j in range(samples.shape[1]):
-                value += models[i, c, 1 + j] * (samples[t, j] - codevectors[i, j])
+            value = 0.0
+            for j in range(row.shape[0]):
+                value += models[i, c, j] * row[j]
             out[c] += share[place] * value
 
 
 @vector_kernel
-def add_gradients(t, samples, codevectors, begin, cells, share, error, out):
-    """Add the gradients in the models to `out`, from those in the logits of sample `t`, `error`."""
-    for place in range(begin[t], begin[t + 1]):
+def add_gradients(row, cells, share, error, out):
+    """Add the gradients in models to `out`, from those in the logits of a sample, `error`."""
+    for place in range(cells.shape[0]):
         i = cells[place]
         for c in range(error.shape[0]):
             own = share[place] * error[c]
-            out[i, c, 0] += own
-            for j in range(samples.shape[1]):
-                out[i, c, 1 + j] += own * (samples[t, j] - codevectors[i, j])
+            for j in range(row.shape[0]):
+                out[i, c, j] += own * row[j]
 
 
 @vector_kernel
-def add_squares(samples, codevectors, begin, cells, share, weight, out):
+def add_squares(rows, begin, cells, share, codevectors, weight, out):
     """Add weighted squares of shares, and of shares times x - mu, to `out` (n_cells, 1 + n_features)."""
-    for t in range(samples.shape[0]):
+    for t in range(rows.shape[0]):
         for place in range(begin[t], begin[t + 1]):
             i, own = cells[place], weight[t] * share[place] * share[place]
             out[i, 0] += own
-            for j in range(samples.shape[1]):
-                offset = samples[t, j] - codevectors[i, j]
+            for j in range(codevectors.shape[1]):
+                offset = rows[t, 1 + j] - codevectors[i, j]
                 out[i, 1 + j] += own * offset * offset
 
 
 @kernel
-def fill_logits(samples, codevectors, begin, cells, share, models, constant, out):
+def fill_logits(rows, begin, cells, share, models, constant, out):
     """Fill `out` (n_samples, n_logits)."""
-    for t in range(samples.shape[0]):
+    for t in range(rows.shape[0]):
+        own = slice(begin[t], begin[t + 1])
         out[t] = constant
-        add_logits(t, samples, codevectors, begin, cells, share, models, out[t])
+        add_logits(rows[t], cells[own], share[own], models, out[t])
 
 
 @kernel
 def add_log_loss(
-    samples,
-    codevectors,
+    rows,
     begin,
     cells,
     share,
@@ -203,9 +220,10 @@ def add_log_loss(
     """
     n_logits, total = constant.shape[0], 0.0
     error = np.empty(n_logits)
-    for t in range(samples.shape[0]):
+    for t in range(rows.shape[0]):
+        own = slice(begin[t], begin[t + 1])
         error[:] = constant
-        add_logits(t, samples, codevectors, begin, cells, share, models, error)
+        add_logits(rows[t], cells[own], share[own], models, error)
         if n_logits == 1:
             side = 1.0 if labels[t] == 1 else -1.0
             margin = side * error[0]
@@ -213,15 +231,15 @@ def add_log_loss(
             total += weight[t] * (np.log1p(rest) + max(-margin, 0.0))
             error[0] = -side * weight[t] * (rest if margin > 0.0 else 1.0) / (1.0 + rest)
         else:
-            largest, own, mass = error.max(), error[labels[t]], 0.0
+            largest, taken, mass = error.max(), error[labels[t]], 0.0
             for c in range(n_logits):
                 error[c] = np.exp(error[c] - largest)
                 mass += error[c]
-            total += weight[t] * (np.log(mass) + largest - own)
+            total += weight[t] * (np.log(mass) + largest - taken)
             for c in range(n_logits):
                 error[c] *= weight[t] / mass
             error[labels[t]] -= weight[t]
         for c in range(n_logits):
             constant_gradient[c] += error[c]
-        add_gradients(t, samples, codevectors, begin, cells, share, error, models_gradient)
+        add_gradients(rows[t], cells[own], share[own], error, models_gradient)
     return total
