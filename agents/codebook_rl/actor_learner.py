@@ -185,8 +185,9 @@ class ActorCriticLearner(TwoTimescaleLearner):
         return float(np.clip(common / (1.0 - self.gamma), -LARGEST, LARGEST))
 
     def _end_warm_up(self) -> None:
-        self.numbers.figures[names.COMMON_VALUE] = self._common_value()
-        self.numbers.figures[names.USUAL_REWARD] = self.record.find_usual_reward()
+        figures = self.numbers.figures
+        figures[names.COMMON_VALUE] = self._common_value()
+        figures[names.USUAL_REWARD], figures[names.VARIED_SHARE] = self.record.find_usual_reward()
         super()._end_warm_up()
 
     def _note_reward(self, reward: float, terminated: bool) -> None:

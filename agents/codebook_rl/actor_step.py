@@ -19,11 +19,15 @@ has blank episodes, too, but no better ones, so it is not lost.
 
 Held noise
 ----------
-A continuous action is drawn from its distribution by a uniform number. In every other episode, by
-chance, that number is kept for ten steps on average: the points drawn then are at the same quantile of
-their distributions for a while. What a constant action leads to, such as the greedy one, is hardly seen
-with new numbers at each step: a lander whose engine is on half of the time sinks, but with half of the
-power it hovers.
+An action is drawn from its distribution by a uniform number, a point by one for each coordinate. In
+every other episode, by chance, these numbers are kept for a while, ten steps on average for points and
+two for discrete actions: the actions drawn then are at the same quantile of their distributions. What a
+constant action leads to, such as the greedy one, is hardly seen with new numbers at each step: a lander
+whose engine is on half of the time sinks, but with half of the power it hovers.
+
+If a reward says little about the last few actions, such as that of a cart-pole, which is 1 until it
+falls, a run of equal actions makes it harder still to tell which of them mattered. The noise of discrete
+actions is therefore held only if most rewards of the warm-up were not the usual one.
 
 References
 ----------
@@ -53,6 +57,7 @@ from oda_rl.agents.codebook_rl.state import (
     SIGN,
     STEPS,
     USUAL_REWARD,
+    VARIED_SHARE,
     VISITED,
     open_memory,
     open_numbers,
@@ -68,8 +73,11 @@ TINY = 1e-300
 # with continuous actions. A policy over discrete actions that hardly changes visits ever less, and the
 # scale would narrow with it; with continuous actions it is adapted for ever.
 NUMBERS_FOLLOWED, POINTS_FOLLOWED = 8, 1 << 40
-# Probability with which noise is held in an episode and, in such an episode, from one step to the next
-HELD_EPISODES, HELD_STEPS = 0.5, 0.9
+# Probability with which noise is held in an episode and, in such an episode, from one step to the next,
+# for discrete and for continuous actions
+HELD_EPISODES, HELD_NUMBERS, HELD_POINTS = 0.5, 0.5, 0.9
+# Noise of discrete actions is held if more than this share of the rewards varied.
+LEAST_VARIED = 0.5
 # Weight of the last episode in the running share of blank episodes; share above which an actor is lost
 EPISODE_RATE, MOST_BLANK = 0.1, 0.5
 
@@ -131,6 +139,21 @@ def draw_option(preferences, draw, direction):
 
 
 @inline_kernel
+def hold_noise(noise, episodes, steps, event, draws, fresh):
+    """Set the uniform numbers by which an action is drawn, unless those of the last one are held.
+
+    `noise` (m + 1,) is a row of `Memory.noise`, for m numbers, and `fresh` (m,) are new ones. They are
+    held with probability `episodes` in an episode and, if they are, with probability `steps` in a step.
+    """
+    m = noise.shape[0] - 1
+    if event == BEGIN:
+        noise[m] = 1.0 if draws[3] < episodes else 0.0
+    if event == BEGIN or noise[m] == 0.0 or draws[1] >= steps:
+        for j in range(m):
+            noise[j] = fresh[j]
+
+
+@inline_kernel
 def choose_number(state, env, n_found, n_near, value, event, draws):
     """Draw a discrete action from the actor, unless the event is RECALL."""
     if event > BEGIN:
@@ -139,7 +162,10 @@ def choose_number(state, env, n_found, n_near, value, event, draws):
     memory.exploratory[env] = False  # traces are never cut
     if is_held(state, env, draws[2]):
         return
-    action, first, draw = 0, 0, draws[0]
+    noise, varied = memory.noise[env], open_numbers(state).figures[VARIED_SHARE]
+    episodes = HELD_EPISODES if varied > LEAST_VARIED else 0.0
+    hold_noise(noise, episodes, HELD_NUMBERS, event, draws, draws[:1])
+    action, first, draw = 0, 0, noise[0]
     for count in units.options:
         direction = memory.direction[env, first : first + count]
         taken, draw = draw_option(scratch.values[first : first + count], draw, direction)
@@ -147,20 +173,6 @@ def choose_number(state, env, n_found, n_near, value, event, draws):
     memory.action[env] = action
     for j in range(units.commands.shape[1]):
         memory.command[env, j] = units.commands[action, j]
-
-
-@inline_kernel
-def hold_noise(noise, event, draws):
-    """Set the uniform numbers by which a point is drawn, unless those of the last one are held.
-
-    `noise` (m + 1) is a row of `Memory.noise`, for m coordinates.
-    """
-    m = noise.shape[0] - 1
-    if event == BEGIN:
-        noise[m] = 1.0 if draws[3] < HELD_EPISODES else 0.0
-    if event == BEGIN or noise[m] == 0.0 or draws[1] >= HELD_STEPS:
-        for j in range(m):
-            noise[j] = draws[N_DRAWS + j]
 
 
 @inline_kernel
@@ -172,8 +184,9 @@ def choose_point(state, env, n_found, n_near, value, event, draws):
     memory.exploratory[env] = False
     if is_held(state, env, draws[2]):
         return
-    hold_noise(memory.noise[env], event, draws)
-    draw_point(scratch.values, memory.noise[env], scratch.best, memory.direction[env])
+    noise = memory.noise[env]
+    hold_noise(noise, HELD_EPISODES, HELD_POINTS, event, draws, draws[N_DRAWS:])
+    draw_point(scratch.values, noise, scratch.best, memory.direction[env])
     for j in range(scratch.best.shape[0]):
         u = 2.0 * scratch.best[j] - 1.0
         memory.command[env, j] = np.float32(units.action_centre[j] + units.action_scale[j] * u)

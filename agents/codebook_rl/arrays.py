@@ -239,7 +239,7 @@ def make_memory(sizes: Sizes) -> names.Memory:
         total=np.zeros(n_envs),
         told=np.zeros(n_envs, dtype=np.bool_),
         lost=np.zeros(n_envs, dtype=np.bool_),
-        noise=np.zeros((n_envs, sizes.n_coordinates + 1)),
+        noise=np.zeros((n_envs, max(1, sizes.n_coordinates) + 1)),
         exploring=np.zeros(n_envs, dtype=np.bool_),
         recent=np.zeros((n_envs, sizes.n_recent), dtype=np.int64),
         n_recent=np.zeros(n_envs, dtype=np.int64),

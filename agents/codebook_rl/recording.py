@@ -85,13 +85,17 @@ class WarmUpRecord:
             return np.zeros(d, dtype=np.bool_)
         return find_noise(rows[:, :d], self._taken(actions), rows[:, -2], rows[:, d : 2 * d])
 
-    def find_usual_reward(self) -> float:
-        """The most frequent reward, of several the one that occurred last; 0 if there is none."""
+    def find_usual_reward(self) -> tuple[float, float]:
+        """The most frequent reward, of several the one that occurred last, and the share of the others.
+
+        Both are 0 if there is none.
+        """
         if self.n == 0:
-            return 0.0
+            return 0.0, 0.0
         latest_first = self.rows[: self.n, -2][::-1]
         rewards, first, counts = np.unique(latest_first, return_index=True, return_counts=True)
-        return float(rewards[np.lexsort((first, -counts))[0]])
+        usual = np.lexsort((first, -counts))[0]
+        return float(rewards[usual]), 1.0 - float(counts[usual]) / self.n
 
     def find_common_loss(self, sign: float, actions: ActionCodec) -> float:
         """The smallest loss, below 0, if it is common to all rewards times `sign`; else 0.

@@ -198,8 +198,10 @@ def codebook_schema(config: Any, actions: Any, observations: Any, n_envs: int) -
         waiting="count[E]",
         reach="float[E] in [0, inf)",
         total="float[E] in [-inf, inf]",  # the sum of rewards that are not bounded
-        noise=f"float[E, {arrays.n_coordinates + 1}] in [0, 1]",
     )
+    # files of earlier versions have only the last number if actions are discrete
+    widths = (arrays.n_coordinates + 1,) if arrays.n_coordinates else (2, 1)
+    memory["noise"] = Either(*(f"float[E, {n}] in [0, 1]" for n in widths))
     for name in ("reach", "total", "told", "lost", "noise"):  # missing in files of earlier versions
         memory[f"{name}?"] = memory.pop(name)
     entries = shared_schema(scale_schema(config.warmup_steps, observations, row_length(arrays)), memory)

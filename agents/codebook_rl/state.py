@@ -114,9 +114,11 @@ LOWEST_REWARD = 24
 # The value, by the initial discount, of receiving for ever what all rewards of the warm-up had in
 # common, a gain or a loss; 0 if they had nothing in common
 COMMON_VALUE = 25
-N_FIGURES = 26
+# The share of an actor's rewards in the warm-up that were not the usual one (`actor_step`)
+VARIED_SHARE = 26
+N_FIGURES = 27
 # Numbers of figures in files of earlier versions, which lack the last ones
-N_FIGURES_EARLIER = (14, 18, 19, 20, 24)
+N_FIGURES_EARLIER = (14, 18, 19, 20, 24, 26)
 # If errors are monitored, a running mean for every cell and the weight of each mean follow the figures.
 
 # The tally, int64: searches of the codebook, and their comparisons with planes and distances to cells
@@ -236,8 +238,8 @@ class Memory(NamedTuple):
     `exploratory` whether another action had a larger value. With an actor, `direction` (n_actions) is
     the gradient of the log-probability of the action by the preferences, `total` the return of the
     episode so far, `told` whether the episode is known not to be blank, and `lost` whether the actor is
-    lost and holds its actions. `noise` (n_coordinates + 1) has the uniform numbers by which a point was
-    drawn, and 1 if they are held in this episode, else 0 (`actor_step`).
+    lost and holds its actions. `noise` has the uniform numbers by which the action was drawn, one for
+    each coordinate, and 1 if they are held in this episode, else 0 (`actor_step`).
 
     In a table of states `exploring` is true if the behaviour follows the novelty. `recent` (N_RECENT) is
     a ring buffer of the visited pairs, cell * n_actions + action, `n_recent` the number of pairs ever

@@ -203,9 +203,9 @@ def test_the_parts_of_an_action_are_drawn_independently():
     assert learner.greedy(x[None])[0] == 2
 
 
-def test_noise_of_points_is_held_in_half_of_the_episodes():
-    learner, x, rng = make_learner(BOX), np.zeros(2), np.random.default_rng(1)
-    shares, rows = [], []
+def shares_of_held_noise(learner):
+    """In each of 300 episodes, the share of steps that keep the noise; and all noise, (n, m)."""
+    x, rng, shares, rows = np.zeros(2), np.random.default_rng(1), [], []
     for _ in range(300):
         learner.begin(0, x)
         noise = [learner.memory.noise[0].copy()]
@@ -215,15 +215,30 @@ def test_noise_of_points_is_held_in_half_of_the_episodes():
         learner.step(0, x, 0.0, True, True)
         found = np.array(noise)
         assert (found[:, -1] == found[0, -1]).all()
-        shares.append((np.diff(found[:, 0]) == 0.0).mean())
-        assert (np.diff(found[:, 0]) == 0.0).tolist() == (np.diff(found[:, 1]) == 0.0).tolist()
-        rows.append(found[1:][np.diff(found[:, 0]) != 0.0, :-1])
-    shares, rows = np.array(shares), np.concatenate(rows)
+        kept = np.diff(found[:, :-1], axis=0) == 0.0
+        assert (kept == kept[:, :1]).all()
+        shares.append(kept[:, 0].mean())
+        rows.append(found[1:][~kept[:, 0], :-1])
+    return np.array(shares), np.concatenate(rows)
+
+
+@pytest.mark.parametrize(("space", "kept"), [(BOX, 0.9), (spaces.Discrete(3), 0.5), (PARTS, 0.5)])
+def test_noise_is_held_in_half_of_the_episodes(space, kept):
+    learner = make_learner(space)
+    learner.numbers.figures[layout.VARIED_SHARE] = 0.6
+    shares, rows = shares_of_held_noise(learner)
     held = shares > 0.0
     assert held.mean() == pytest.approx(0.5, abs=0.12)
-    assert shares[held].mean() == pytest.approx(0.9, abs=0.02)
+    assert shares[held].mean() == pytest.approx(kept, abs=0.02)
     np.testing.assert_allclose(rows.mean(axis=0), 0.5, atol=0.02)
-    np.testing.assert_allclose(np.corrcoef(rows.T)[0, 1], 0.0, atol=0.04)
+    between = np.corrcoef(rows, rowvar=False)
+    np.testing.assert_allclose(between, np.eye(2) if space is BOX else 1.0, atol=0.04)
+
+
+def test_noise_of_discrete_actions_is_not_held_if_rewards_are_alike():
+    learner = make_learner()
+    assert learner.numbers.figures[layout.VARIED_SHARE] <= 0.5
+    assert not shares_of_held_noise(learner)[0].any()
 
 
 def test_gamma_rises_only_where_returns_are_explained():

@@ -51,10 +51,11 @@ def test_there_may_be_a_goal_where_losses_have_nothing_in_common(rewards):
 
 
 def test_the_usual_reward_is_the_most_frequent_one():
-    assert make_record([0.0, 1.0, 0.0, 1.0, 0.0, 5.0], options=OPTIONS[:6]).find_usual_reward() == 0.0
-    assert make_record([1.0, 2.0, 2.0, 1.0, 3.0], options=OPTIONS[:5]).find_usual_reward() == 1.0
-    assert make_record(LOSSES).find_usual_reward() == LOSSES[-1]
-    assert make_record([], options=[]).find_usual_reward() == 0.0
+    found = make_record([0.0, 1.0, 0.0, 1.0, 0.0, 5.0], options=OPTIONS[:6]).find_usual_reward()
+    assert found == (0.0, 0.5)
+    assert make_record([1.0, 2.0, 2.0, 1.0, 3.0], options=OPTIONS[:5]).find_usual_reward() == (1.0, 0.6)
+    assert make_record(LOSSES).find_usual_reward()[0] == LOSSES[-1]
+    assert make_record([], options=[]).find_usual_reward() == (0.0, 0.0)
 
 
 def test_nothing_is_in_common_where_an_episode_ended_or_nothing_is_known():
