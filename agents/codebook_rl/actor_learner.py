@@ -37,9 +37,12 @@ class ActorCriticLearner(TwoTimescaleLearner):
     that are held twice as long; this is repeated up to `MOST_EXTENSIONS` times. It gets the car out of
     the valley in MountainCar, for example.
 
+    If actions have costs, and nothing else has, rewards that differ show little, too. The warm-up is
+    then extended whenever no episode terminated, and state values start at the best reward that
+    terminated one. Otherwise the actor would learn to do nothing before it finds what actions are for.
+
     With continuous actions, the preferences are those of `oda_rl.agents.beta_policy`, two for each
-    coordinate. Actions often have costs there, so rewards that differ show little: the warm-up is
-    extended whenever no episode terminated.
+    coordinate. Such actions often have costs among others, so the same is done whatever the rewards are.
 
     A policy may stay in a small part of what random actions reach, or go far beyond it. So each time the
     number of steps has doubled, the scale is estimated again from observations of the last half of all
@@ -165,12 +168,13 @@ class ActorCriticLearner(TwoTimescaleLearner):
         worse, than the rest, and all errors would be alike.
 
         The best reward that terminated an episode makes the agent look for such an end. This does not
-        help if rewards are for going on, with little at the end; it is not used with discrete actions.
+        help if rewards are for going on, with little at the end. With discrete actions it is used only
+        if all other rewards are costs of actions.
         """
         if self.config.criterion == "average":
             return 0.0
-        ending = float(self.numbers.figures[names.BEST_ENDING]) if self.actions.is_continuous else 0.0
-        return float(self.numbers.figures[names.COMMON_VALUE]) or min(ending, LARGEST)
+        figures = self.numbers.figures
+        return float(figures[names.COMMON_VALUE]) or min(float(figures[names.BEST_ENDING]), LARGEST)
 
     def _common_value(self) -> float:
         """The value of receiving for ever what all rewards of the warm-up had in common; else 0."""
@@ -184,17 +188,27 @@ class ActorCriticLearner(TwoTimescaleLearner):
             common = self.record.find_common_loss(sign, self.actions)
         return float(np.clip(common / (1.0 - self.gamma), -LARGEST, LARGEST))
 
+    @property
+    def _looks_for_ends(self) -> bool:
+        """Whether the rewards of the warm-up may only be costs, for an end that has to be found."""
+        sign = float(self.numbers.settings[names.SIGN])
+        return self.actions.is_continuous or self.record.only_actions_cost(sign)
+
     def _end_warm_up(self) -> None:
         figures = self.numbers.figures
         figures[names.COMMON_VALUE] = self._common_value()
         figures[names.USUAL_REWARD], figures[names.VARIED_SHARE] = self.record.find_usual_reward()
+        if not self._looks_for_ends:
+            figures[names.BEST_ENDING] = 0.0
         super()._end_warm_up()
 
     def _note_reward(self, reward: float, terminated: bool) -> None:
         size, is_gain = self.rewards[0], self.numbers.settings[names.SIGN] * reward > 0.0
         varied = size > 0.0 and (abs(reward) != size or is_gain != (self.rewards[2] > 0.0))
-        informative = terminated or (varied and not self.actions.is_continuous)
-        self.numbers.counters[names.INFORMATIVE] |= informative
+        varied = varied and not self.actions.is_continuous
+        known = names.TERMINATED if terminated else names.VARIED if varied else 0
+        counters = self.numbers.counters
+        counters[names.INFORMATIVE] = max(counters[names.INFORMATIVE], known)
         figures = self.numbers.figures
         gain = 0.0 if terminated else self.numbers.settings[names.SIGN] * reward
         figures[names.LOWEST_REWARD] = min(figures[names.LOWEST_REWARD], gain)
@@ -202,7 +216,8 @@ class ActorCriticLearner(TwoTimescaleLearner):
 
     def _extend_warm_up(self) -> bool:
         counters = self.numbers.counters
-        if counters[names.INFORMATIVE] or counters[names.EXTENSIONS] == MOST_EXTENSIONS:
+        enough = names.TERMINATED if self._looks_for_ends else names.VARIED
+        if counters[names.INFORMATIVE] >= enough or counters[names.EXTENSIONS] == MOST_EXTENSIONS:
             return False
         counters[names.EXTENSIONS] += 1
         self.scale.thin_out()

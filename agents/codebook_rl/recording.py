@@ -97,6 +97,18 @@ class WarmUpRecord:
         usual = np.lexsort((first, -counts))[0]
         return float(rewards[usual]), 1.0 - float(counts[usual]) / self.n
 
+    def only_actions_cost(self, sign: float) -> bool:
+        """Whether rewards times `sign` differ, are no gains, and depend on the action alone.
+
+        Rewards that terminated an episode do not count.
+        """
+        rows = self.rows[: self.n]
+        rows = rows[rows[:, -1] == 0.0]
+        rewards, paid = sign * rows[:, -2], rows[:, 2 * self.last.shape[1] : -1]  # commands and rewards
+        if len(rewards) == 0 or rewards.max() > 0.0 or rewards.min() == rewards.max():
+            return False
+        return len(np.unique(paid, axis=0)) == len(np.unique(paid[:, :-1], axis=0))
+
     def find_common_loss(self, sign: float, actions: ActionCodec) -> float:
         """The smallest loss, below 0, if it is common to all rewards times `sign`; else 0.
 

@@ -73,10 +73,11 @@ N_LABELS = 9
 N_BASIS = 10
 GROWTH_HOLD = 11
 WIDTH = 12
-# How often the warm-up was extended; whether it had something to learn from: an episode that terminated
-# or, with discrete actions, rewards that differ
+# How often the warm-up was extended; what it had to learn from: TERMINATED if an episode terminated,
+# else VARIED if rewards differed and actions are discrete, else 0
 EXTENSIONS = 13
 INFORMATIVE = 14
+VARIED, TERMINATED = 1, 2
 N_COUNTERS = 15
 
 # Running figures, float64

@@ -189,6 +189,25 @@ def corridor_env(length=50):
     return TimeLimit(_Corridor(), length)
 
 
+class _Toll(_Corridor):
+    def __init__(self):
+        super().__init__()
+        self.action_space = spaces.Discrete(3)
+
+    @staticmethod
+    def step_kernel(parameters, state, action, observation):
+        move = action[0] - 1.0
+        state[0] = max(0.0, state[0] + move)
+        observation[0] = state[0]
+        arrived = state[0] == 12.0
+        return 10.0 if arrived else -0.1 * abs(move), arrived
+
+
+def toll_env():
+    """A corridor in which every move costs .1 and staying nothing; its end, after 12 moves, pays 10."""
+    return TimeLimit(_Toll(), 60)
+
+
 class _Fixed(_Drawn):
     def __init__(self, terminates):
         super().__init__(1, spaces.Discrete(2))

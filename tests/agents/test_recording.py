@@ -50,6 +50,25 @@ def test_there_may_be_a_goal_where_losses_have_nothing_in_common(rewards):
     assert make_record(rewards).find_common_loss(1.0, CODEC) == 0.0
 
 
+@pytest.mark.parametrize(
+    ("rewards", "wanted"),
+    [
+        (-0.1 * OPTIONS, True),
+        (-1.0 - 0.1 * OPTIONS, True),
+        (0.3 - 0.1 * OPTIONS, False),  # a gain
+        (np.full(N, -1.0), False),
+        (LOSSES, False),
+        (np.where(np.arange(N) == 7, -3.0, -0.1 * OPTIONS), False),  # a loss of another kind
+    ],
+)
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_only_actions_cost(rewards, wanted, sign):
+    rewards = np.concatenate([[5.0], rewards[1:]])
+    assert make_record(sign * rewards, ends=1).only_actions_cost(sign) is wanted
+    assert not make_record(sign * rewards).only_actions_cost(sign), "5 is a gain unless it is an end's"
+    assert not make_record([], options=[]).only_actions_cost(sign)
+
+
 def test_the_usual_reward_is_the_most_frequent_one():
     found = make_record([0.0, 1.0, 0.0, 1.0, 0.0, 5.0], options=OPTIONS[:6]).find_usual_reward()
     assert found == (0.0, 0.5)

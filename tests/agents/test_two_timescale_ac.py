@@ -5,7 +5,15 @@ import random
 import gymnasium as gym
 import numpy as np
 import pytest
-from environments import IdentityEnv, SpacesEnv, corridor_env, identity_env, pair_env, track_env
+from environments import (
+    IdentityEnv,
+    SpacesEnv,
+    corridor_env,
+    identity_env,
+    pair_env,
+    toll_env,
+    track_env,
+)
 from gymnasium import spaces
 from quick_models import assert_same_learning, maker
 from stable_baselines3.common.callbacks import CheckpointCallback, EvalCallback
@@ -75,6 +83,13 @@ def test_values_of_a_corridor():
     nearest = np.abs(z - learner.codebook.codevectors.T).argmin(axis=1)
     b, w = learner.codebook["v"][:, nearest]
     np.testing.assert_allclose(b + w * z[:, 0], 0.8 ** np.array([3, 2, 1, 0]), atol=0.1)
+
+
+def test_moves_that_cost_are_made_for_the_goal_at_their_end():
+    """An actor that learns from costs before it has seen the goal stays where it is."""
+    model = make_model(toll_env(), gamma=0.99).learn(20_000)
+    mean, _ = evaluate_policy(model, Monitor(toll_env()), n_eval_episodes=1)
+    assert mean == pytest.approx(10.0 - 11 * 0.1)
 
 
 @pytest.mark.parametrize("options", [{}, {"softness": 0.0}, {"tree": True}])
