@@ -187,7 +187,7 @@ def codebook_schema(config: Any, actions: Any, observations: Any, n_envs: int) -
     arrays = ArraySizes.of(observations.n_features, actions, n_envs, config, n_states)
     room = _Room(arrays, n_states, config.tree and not n_states)
     location = arrays.n_features + arrays.n_products
-    memory = rows_schema(
+    memory: Schema = rows_schema(
         names.Memory,
         **{"found": "int[E, F] in [0, N+1)", "n_found": "count[E]", "only": "int[E] in [-1, inf)"},
         **{"action": f"int[E] in [0, {actions.n_actions})", "held": "count[E]"},

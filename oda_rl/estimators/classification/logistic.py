@@ -47,11 +47,10 @@ class Basis(NamedTuple):
             cells.append(found)
             shares.append(own / np.repeat(np.bincount(rows, own, len(every)), count))
         begin = np.cumsum(np.concatenate(counts))
-        rows = np.ones((len(samples), 1 + kept.sum()))
-        rows[:, 1:] = samples[:, kept]
-        return cls(
-            rows, codevectors[:, kept].copy(), begin, np.concatenate(cells), np.concatenate(shares)
-        )
+        inputs = np.ones((len(samples), 1 + int(kept.sum())))
+        inputs[:, 1:] = samples[:, kept]
+        centres = codevectors[:, kept].copy()
+        return cls(inputs, centres, begin, np.concatenate(cells), np.concatenate(shares))
 
     @property
     def entries(self) -> tuple[Array, NDArray[np.int64], NDArray[np.int64], Array]:
