@@ -47,6 +47,11 @@ def whole_number(name: str, value: object, lower: int) -> int:
     return int(number)
 
 
+def whole_or_none(name: str, value: object, lower: int) -> int | None:
+    """As `whole_number`, and None for None."""
+    return None if value is None else whole_number(name, value, lower)
+
+
 def check_non_negative(**values: float) -> None:
     """Raise a ValueError if a number is negative, infinite or NaN."""
     for name, value in values.items():

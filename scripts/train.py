@@ -11,6 +11,7 @@ from common.ending import run_and_exit
 
 import time
 import traceback
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from shlex import quote
@@ -187,11 +188,7 @@ def main(args: Args) -> int:
         return 1
     model.logger.close()
     if trouble:
-        say(f"The training ended early: {trouble}")
-        say(f"The model, as it was after {model.num_timesteps:,} steps, is in {folder}.")
-        if steps := last_step(folder):
-            say(f"To resume from step {steps:,}:")
-            say(f"  python scripts/train.py --resume {quote(str(folder))}")
+        tell_how_to_resume(model, folder, trouble, say)
     try:
         finish(model, args, folder, keeper, seconds, trouble, console)
     except KeyboardInterrupt:
@@ -201,6 +198,17 @@ def main(args: Args) -> int:
         say(f"The evaluation failed, {type(error).__name__}: {error}. The model is in {folder}.")
         return 1
     return 0 if trouble in (None, "interrupted") else 1
+
+
+def tell_how_to_resume(
+    model: OnlineAlgorithm, folder: Path, trouble: str, say: Callable[[str], None]
+) -> None:
+    """Print why the training ended early, where the model is, and how to resume."""
+    say(f"The training ended early: {trouble}")
+    say(f"The model, as it was after {model.num_timesteps:,} steps, is in {folder}.")
+    if steps := last_step(folder):
+        say(f"To resume from step {steps:,}:")
+        say(f"  python scripts/train.py --resume {quote(str(folder))}")
 
 
 @interrupts_wait

@@ -63,17 +63,9 @@ def polish(student: DistilledPolicy, *, steps: int = 3_000_000, seed: int = 0) -
     >>> float(better.predict([0.0, 0.0, 0.01, -1.0])[0])
     0.0
     """
-    if not isinstance(student, DistilledPolicy):
-        raise TypeError(f"student must be a DistilledPolicy, as distill returns it, got {student!r}.")
+    env_id = _check_student(student)
     check_at_least(1, steps=steps)
     seed = whole_number("seed", seed, 0)
-    env_id: Any = student.env_id
-    if env_id is None:
-        raise ValueError(
-            "student must have an environment with an id: distill it again, or load it with env=..."
-        )
-    if student.learner.n_learned == 0:
-        raise ValueError("student must have been distilled, but its table is empty.")
     learner, states = student.learner, _states(student, seed)
     numbers, kept = Numbers(learner.program, states), learner.program
     start = numbers.vector()
@@ -103,6 +95,19 @@ def polish(student: DistilledPolicy, *, steps: int = 3_000_000, seed: int = 0) -
         tried.close()
         chosen.close()
     return student
+
+
+def _check_student(student: Any) -> str:
+    """The id of the environment of a distilled policy."""
+    if not isinstance(student, DistilledPolicy):
+        raise TypeError(f"student must be a DistilledPolicy, as distill returns it, got {student!r}.")
+    if student.env_id is None:
+        raise ValueError(
+            "student must have an environment with an id: distill it again, or load it with env=..."
+        )
+    if student.learner.n_learned == 0:
+        raise ValueError("student must have been distilled, but its table is empty.")
+    return student.env_id
 
 
 class Numbers:

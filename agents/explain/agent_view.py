@@ -33,9 +33,7 @@ def view_of_agent(
     seen, joint = model.observations, model.actions.is_continuous
     n = seen.n_features
     features, names, low, high = _coordinates(model)
-    kind = kind_of_cells(learner)
-    few = learner.is_scaled and learner.n_cells <= MOST_CELLS
-    cells: Any = kind(learner) if kind is not None and few else None
+    cells = _cells_of(learner)
     drawn = cells is not None and cells.polytopes
     codevectors = cells.codevectors if drawn else np.empty((0, n))
     d = codevectors.shape[1]
@@ -66,6 +64,13 @@ def view_of_agent(
         history=model.history_,
         returns=learning_curve(model),
     )
+
+
+def _cells_of(learner: Any) -> Any:
+    """The cells of a learner for a view; None if it has none, or too many."""
+    kind = kind_of_cells(learner)
+    few = learner.is_scaled and learner.n_cells <= MOST_CELLS
+    return kind(learner) if kind is not None and few else None
 
 
 def _coordinates(model: "OnlineAlgorithm") -> tuple[list[str], list[str], Array, Array]:

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
 
-from oda_rl._validation import whole_number
+from oda_rl._validation import whole_number, whole_or_none
 from oda_rl.agents.actions import MOST_ACTIONS, ActionCodec
 from oda_rl.agents.codecs import Components, NotOneHotError, make_codec
 from oda_rl.agents.hyperparameters import Config, override, show_hyperparameters
@@ -84,16 +84,9 @@ class OnlineAlgorithm(Saving):
         _init_setup_model: bool = True,
         **hyperparameters: Any,
     ) -> None:
-        if policy is None or policy in SB3_POLICIES:
-            policy = next(iter(self.policy_aliases))
-        if isinstance(policy, str) and policy not in self.policy_aliases:
-            raise ValueError(
-                f"policy must be one of {list(self.policy_aliases)}, got {policy!r}. Pass the "
-                "environment as a keyword argument: env=..."
-            )
         if not isinstance(config, self.config_class | None):
             raise TypeError(f"config must be a {self.config_class.__name__}, got {config!r}.")
-        seed = seed if seed is None else whole_number("seed", seed, 0)
+        seed = whole_or_none("seed", seed, 0)
         config = override(config or self.config_class(), hyperparameters, type(self).__name__)
         given = env
         if env is not None:
@@ -104,7 +97,7 @@ class OnlineAlgorithm(Saving):
         self.stored_envs: list[dict[str, Any]] = []
         self.components = {}
         super().__init__(
-            policy,  # type: ignore[arg-type]
+            self._find_policy(policy),  # type: ignore[arg-type]
             env,
             learning_rate=self.learning_rate,
             tensorboard_log=tensorboard_log,
@@ -117,6 +110,17 @@ class OnlineAlgorithm(Saving):
         self.env_id = self._read_env_id(given)
         if _init_setup_model and env is not None:
             self._setup_model()
+
+    def _find_policy(self, policy: str | type[CodebookPolicy] | None) -> str | type[CodebookPolicy]:
+        """The policy by the name or class given; ours for None and for the names of SB3's policies."""
+        if policy is None or policy in SB3_POLICIES:
+            return next(iter(self.policy_aliases))
+        if isinstance(policy, str) and policy not in self.policy_aliases:
+            raise ValueError(
+                f"policy must be one of {list(self.policy_aliases)}, got {policy!r}. Pass the "
+                "environment as a keyword argument: env=..."
+            )
+        return policy
 
     def __setattr__(self, name: str, value: Any) -> None:
         # Otherwise another agent's hyperparameter, or a misspelt one, would be accepted silently.
@@ -194,16 +198,12 @@ class OnlineAlgorithm(Saving):
             raise ValueError("there is no environment to learn from: call set_env first.")
         total_timesteps = whole_number("total_timesteps", total_timesteps, 0)
         callback_every = whole_number("callback_every", callback_every, 1)
-        if log_interval is not None:
-            log_interval = whole_number("log_interval", log_interval, 1)
-        if planned_timesteps is not None:
-            planned_timesteps = whole_number("planned_timesteps", planned_timesteps, 1)
+        log_interval = whole_or_none("log_interval", log_interval, 1)
+        planned_timesteps = whole_or_none("planned_timesteps", planned_timesteps, 1)
         fresh = reset_num_timesteps or self._last_obs is None
+        name, callback = tb_log_name or type(self).__name__, make_callback(callback, progress_bar)
         total_timesteps, callback = self._setup_learn(
-            total_timesteps,
-            make_callback(callback, progress_bar),
-            reset_num_timesteps,
-            tb_log_name or type(self).__name__,
+            total_timesteps, callback, reset_num_timesteps, name
         )
         self._total_timesteps = planned_timesteps or total_timesteps
         if fresh:

@@ -242,17 +242,7 @@ def check_data(
             check_consistent_length(samples, found)
         check_size(found, "y")
     else:
-        options: dict[str, Any] = {"reset": reset, "dtype": np.float64, "order": "C"}
-        if targets == "outputs":
-            options |= {"multi_output": True, "y_numeric": True}
-        checked: Any = validate_data(estimator, X, y, **options)
-        samples, found = _readable(checked[0], divergence), np.asarray(checked[1])
-        check_kind(found, targets)
-        if targets == "classes":
-            check_classification_targets(found)
-        else:
-            found = found.astype(np.float64, copy=False)
-            check_size(found, "y")
+        samples, found = _check_fully(estimator, divergence, X, y, reset, targets)
     if sample_weight is None:
         return Data(samples, found, np.ones(len(samples)))
     weight = _check_sample_weight(
@@ -261,6 +251,24 @@ def check_data(
     used = check_weights(weight)
     data = Data(samples, found, weight)
     return data if used.all() else data.take(used)
+
+
+def _check_fully(
+    estimator: Any, divergence: Divergence, X: ArrayLike, y: Any, reset: bool, targets: str
+) -> tuple[Array, NDArray[Any]]:
+    """Samples with their classes or outputs, by all checks of scikit-learn."""
+    options: dict[str, Any] = {"reset": reset, "dtype": np.float64, "order": "C"}
+    if targets == "outputs":
+        options |= {"multi_output": True, "y_numeric": True}
+    checked: Any = validate_data(estimator, X, y, **options)
+    samples, found = _readable(checked[0], divergence), np.asarray(checked[1])
+    check_kind(found, targets)
+    if targets == "classes":
+        check_classification_targets(found)
+    else:
+        found = found.astype(np.float64, copy=False)
+        check_size(found, "y")
+    return samples, found
 
 
 def check_kind(found: NDArray[Any], targets: str) -> None:

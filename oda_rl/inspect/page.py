@@ -100,31 +100,18 @@ def write_page(
     drawn = len(view.codevectors) > 0 and d > 1
     low, high = view.limits() if drawn else (np.zeros(d), np.ones(d))
     shown = _coordinates(view, low, high) if drawn else []
-    distance = view.distance
-    if locate is None and distance is not None:
-
-        def locate(points: Array) -> NDArray[Any]:
-            return distance(points).argmin(axis=1)
-
+    locate = locate or _find_nearest(view)
     maps, span = _maps(view, shown, low, high, margins, locate)
-    table = table.head(MOST_CELLS)
     own = list(numbers) if numbers is not None else list(range(len(view.codevectors)))
     data = {
         "size": SIZE,
         "about": list(about),
-        "header": table.header,
-        "rows": table.rows,
-        "ids": [str(row[0]) for row in table.rows],
+        **_rows(table.head(MOST_CELLS)),
+        **_cells(view, low, high, drawn),
         "numbers": [str(one) for one in own],
-        "names": view.feature_names,
         "shown": shown,
-        "limits": _short(np.column_stack([low, high])),
-        "slice": _short(view.centre()) if drawn else [],
-        "units": _units(view) if drawn else [],
-        "codevectors": _short(view.codevectors),
         "maps": maps,
         "first": _most_varied(maps, view.has_classes),
-        "labels": view.label_names if view.has_classes else None,
         "range": span,
         "hasmargin": margins is not None,
         "placed": locate is not None,
@@ -133,13 +120,7 @@ def write_page(
         "framestitle": frames_title,
         "frameword": frame_word,
     }
-    template = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
-    encoded = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
-    title = table.title.replace("&", "&amp;").replace("<", "&lt;")
-    page = template.replace("__TITLE__", title).replace("__DATA__", encoded)
-    with written_whole(path) as part:
-        part.write_text(page, encoding="utf-8")
-    return Path(path)
+    return _fill_template(path, table.title, data)
 
 
 def write_estimator_report(
@@ -198,6 +179,39 @@ def write_estimator_report(
         levels=model.views(),
         frames=[_explained(model, view, x) for x in samples],
     )
+
+
+def _fill_template(path: str | os.PathLike[str], title: str, data: dict[str, Any]) -> Path:
+    """Write the template with this title and these data, and return the path."""
+    template = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
+    encoded = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
+    title = title.replace("&", "&amp;").replace("<", "&lt;")
+    page = template.replace("__TITLE__", title).replace("__DATA__", encoded)
+    with written_whole(path) as part:
+        part.write_text(page, encoding="utf-8")
+    return Path(path)
+
+
+def _find_nearest(view: View) -> Callable[[Array], NDArray[Any]] | None:
+    """What maps points (n, d) to their nearest codevectors (n,); None if the view has no distance."""
+    distance = view.distance
+    return None if distance is None else lambda points: distance(points).argmin(axis=1)
+
+
+def _rows(table: Table) -> dict[str, Any]:
+    return {"header": table.header, "rows": table.rows, "ids": [str(row[0]) for row in table.rows]}
+
+
+def _cells(view: View, low: Array, high: Array, drawn: bool) -> dict[str, Any]:
+    """The codevectors, and names and units of what maps show; no units unless maps are `drawn`."""
+    return {
+        "names": view.feature_names,
+        "labels": view.label_names if view.has_classes else None,
+        "limits": _short(np.column_stack([low, high])),
+        "slice": _short(view.centre()) if drawn else [],
+        "units": _units(view) if drawn else [],
+        "codevectors": _short(view.codevectors),
+    }
 
 
 def _coordinates(view: View, low: Array, high: Array) -> list[int]:

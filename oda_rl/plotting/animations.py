@@ -86,16 +86,14 @@ def animate_codebook(
     from matplotlib import pyplot as plt
     from matplotlib.animation import PillowWriter
 
-    target = Path(path)
-    if target.suffix.lower() != ".gif":
-        raise ValueError(f"path must end in .gif, got {target.name}.")
+    target = _gif_path(path)
     check_at_least(2, max_frames=max_frames)
     check_at_least(1, fps=fps)
     check_positive(dpi=dpi)
     views = evenly_spaced(_views(frames), max_frames)
+    views = [view.renamed(feature_names, label_names) for view in views]
     if not views:
         raise ValueError("nothing to animate: no temperature has been finished yet.")
-    views = [view.renamed(feature_names, label_names) for view in views]
     maps = _Maps(views, dimensions, at, X)
     figure, axes = plt.subplots(
         1, maps.n_panels, figsize=size or (4.6 * maps.n_panels, 4.0), squeeze=False, layout="constrained"
@@ -110,8 +108,14 @@ def animate_codebook(
         for _ in range(int(hold * fps)):
             writer.grab_frame()
         writer.finish()
-    drawn: NDArray[Any] = axes[0]
-    return drawn
+    return np.asarray(axes[0])
+
+
+def _gif_path(path: str | os.PathLike[str]) -> Path:
+    target = Path(path)
+    if target.suffix.lower() != ".gif":
+        raise ValueError(f"path must end in .gif, got {target.name}.")
+    return target
 
 
 class _Maps:

@@ -39,15 +39,8 @@ def machine_schema(rules: Rules, by_classes: bool) -> Schema:
         whole = not by_classes or np.all(targets == np.round(targets))
         expect(whole, "waiting/1", "has other values than indices of classes", "integers")
         bandwidth = make_chains(rules, 1).sets[BANDWIDTH, state["state"][BANDWIDTH]]
-        if sizes["M"] == 0:
-            return
-        # Distances by differences of coordinates, as in learning: scikit-learn's way by inner products
-        # loses precision far from the origin.
-        points = state["points"].T
-        gram = np.exp(-0.5 / bandwidth**2 * cdist(points, points, "sqeuclidean"))
-        worst = np.abs(gram @ state["inverse"] - np.eye(len(gram))).max()
-        right = worst <= LARGEST_STORED_RESIDUAL and bandwidth > 0.0
-        expect(right, "inverse", f"is off by {worst:.2g}", "the inverse of the points' Gram matrix")
+        if sizes["M"] > 0:
+            _check_inverse(state["points"].T, state["inverse"], bandwidth)
 
     entries = {
         **{"state": "int[3] in [0, values)", "fitness": "float[3]", "size": "float[3]"},
@@ -66,6 +59,15 @@ def machine_schema(rules: Rules, by_classes: bool) -> Schema:
     sizes = {"values": rules.n_values, "window": rules.n_past, "batch": rules.batch_size}
     columns = "m+m" if rules.average else "m"
     return Sized(_schema.Rules(entries, goes_together), columns=columns, **sizes)
+
+
+def _check_inverse(points: Array, inverse: Array, bandwidth: float) -> None:
+    # Distances by differences of coordinates, as in learning: scikit-learn's way by inner products
+    # loses precision far from the origin.
+    gram = np.exp(-0.5 / bandwidth**2 * cdist(points, points, "sqeuclidean"))
+    worst = np.abs(gram @ inverse - np.eye(len(gram))).max()
+    right = worst <= LARGEST_STORED_RESIDUAL and bandwidth > 0.0
+    expect(right, "inverse", f"is off by {worst:.2g}", "the inverse of the points' Gram matrix")
 
 
 class KernelMachine:

@@ -117,18 +117,15 @@ def carry_out(
     With `fresh`, make all runs. When a run ends, it is stored, and `on_run` is called with its plan and
     the run.
     """
-    folders = [plan.folder(log_dir) for plan in plans]
-    found = [{} if fresh else find_kept(folder, seeds) for folder in folders]
     made = Made([])
-    missing = [(i, seed) for seed in seeds for i in range(len(plans)) if seed not in found[i]]
     if not plans:
         return made
+    folders = [plan.folder(log_dir) for plan in plans]
+    found = [{} if fresh else find_kept(folder, seeds) for folder in folders]
+    missing = [(i, seed) for seed in seeds for i in range(len(plans)) if seed not in found[i]]
     first = f"{plans[0].algorithm} on {short_name(plans[0].env_id)}, seeds"
     try:
-        with (
-            make_progress(console) as progress,
-            closing(_make(plans, missing, where)) as results,
-        ):
+        with make_progress(console) as progress, closing(_make(plans, missing, where)) as results:
             bar = progress.add_task(
                 first if len(plans) == 1 else "runs",
                 total=len(plans) * len(seeds),
