@@ -20,7 +20,6 @@ from oda_rl.estimators.regression.local_models import MEMORY, RIDGE, ModelAnneal
 from oda_rl.estimators.regression.pilot import Scaling
 from oda_rl.estimators.regression.predictor import Predictor
 from oda_rl.estimators.regression.session import RegressionRun
-from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data, make_place
 
@@ -128,7 +127,7 @@ class LogitRun(RegressionRun):
         if self.kept is not None:
             self.scaling.deviation[:d] /= np.where(self.kept, 1.0, UNIMPORTANT)
         scaled = self.scaling.with_outputs(samples, d) * self.scaling.metric
-        Run.fit(self, scaled, weight)
+        self.anneal_cells(scaled, weight)
         if trial.cells > ANNEALED:
             assert isinstance(self.annealer, LogitAnnealer)
             self.annealer.grow_hard(scaled, weight, trial.cells)

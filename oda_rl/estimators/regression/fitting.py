@@ -8,7 +8,6 @@ from oda_rl._effects import Effects
 from oda_rl._statistics import have_tails
 from oda_rl._types import Array
 from oda_rl.codebook.model_learning import INPUT_DISTORTION
-from oda_rl.estimators.hard_path import HardPath
 from oda_rl.estimators.progress import begin_stage
 from oda_rl.estimators.regression import mixture
 from oda_rl.estimators.regression.local_models import (
@@ -164,13 +163,10 @@ def fit_once(
         followed, scaling.metric[:d] = learn_pilot(*own)
     scaled = np.column_stack([standard[:, :d], followed]) * scaling.metric
     begin_stage("cells")
-    run.begin(scaled, weight)
     trained = run.n_basis <= TRAINED or not run.settings.finish
-    run.anneal(scaled, standard[:, d:] if trained else None, weight, run._end_stream_level)
+    codevectors = run.anneal_cells(scaled, weight, standard[:, d:] if trained else None)
     if not trained:
         run.unexplained = [np.inf] * len(run.unexplained)
-    codevectors = HardPath(run, scaled, weight).final()
-    run.book.location[:, : len(run.book)] = codevectors.T
     distance = mixture.nearest_distances(scaled[:, :d], codevectors[:, :d])
     width = float(np.average(distance, weights=weight))
     run.figures[INPUT_DISTORTION] = max(width, 1e-300)

@@ -10,6 +10,7 @@ from oda_rl._statistics import variances
 from oda_rl._types import Array
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.model_learning import ERROR, INPUT_DISTORTION
+from oda_rl.estimators.hard_path import HardPath
 from oda_rl.estimators.regression import mixture
 from oda_rl.estimators.regression.fitting import FittedEffects, fit_best
 from oda_rl.estimators.regression.kernel_part import KernelPart, add_kernel
@@ -136,6 +137,18 @@ class RegressionRun(Run):
         self.effects_leverage = self.leverage = None
         self.stop_clock()
         return np.asarray(self.book.codevectors)
+
+    def anneal_cells(self, samples: Array, weight: Array, targets: Array | None = None) -> Array:
+        """Begin, and anneal over the samples in the annealer's units; return the final codevectors.
+
+        Models learn from the `targets`, if any. Unlike `Run.fit`, this computes no codebooks at
+        temperature zero for the path, because a run with models has no use for them.
+        """
+        self.begin(samples, weight)
+        self.anneal(samples, targets, weight, self._end_stream_level)
+        codevectors = HardPath(self, samples, weight).final()
+        self.book.location[:, : len(codevectors)] = codevectors.T
+        return codevectors
 
     def untrained(self, models: ModelSettings, effects: FittedEffects | None = None) -> "RegressionRun":
         """An untrained run with these models and effects of features, if there are any."""
