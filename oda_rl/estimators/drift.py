@@ -9,6 +9,7 @@ import numpy as np
 from oda_rl._archive import compressed, decompressed
 from oda_rl._jit import kernel
 from oda_rl._schema import Schema, maybe
+from oda_rl._statistics import variances
 from oda_rl._types import Array
 from oda_rl.estimators.progress import report
 from oda_rl.estimators.targets import Data, Latest, data_schema
@@ -23,6 +24,10 @@ CONFIDENCE = 1e-4
 # Numbers of samples since learning began at which all of them are learned from once more, by estimators
 # for which one step per sample is not enough.
 RELEARN_AT = (128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
+# Number of losses that stand for the samples of a fit, and the most of its samples that are predicted.
+EXPECTED = 1000
+# Least variance of outputs, for a division
+TINY = 1e-300
 # Latest samples kept for a restart. Until the last of RELEARN_AT, all since the beginning are kept.
 RECENT = 1024
 
@@ -30,9 +35,11 @@ RECENT = 1024
 class DriftPoint(NamedTuple):
     """A change of the stream: a record of `drifts_`.
 
-    Learning restarted after `n_samples_seen` samples, because the mean loss of predictions had risen
-    from `before` to `after`. The loss is 1 for a wrong class; e / (1 + e) for a squared error e in units
-    of the output variance; d / (d + m) for a divergence d, with m the mean divergence at the beginning.
+    Learning restarted after `n_samples_seen` samples, those of a `fit` among them, because the mean loss
+    of predictions had risen from `before` to `after`. The loss is 1 for a wrong class; e / (1 + e) for a
+    squared error e in units of the output variance; d / (d + m) for a divergence d, with m the mean
+    divergence at the beginning. Right after a `fit`, `before` is the middle between the losses on its
+    samples and those of a prediction that does not use their features.
     """
 
     n_samples_seen: int
@@ -70,6 +77,25 @@ def find_cut(losses: Array) -> tuple[int, float, float]:
     return cut, found[0], found[1]
 
 
+def bounded_losses(errors: Array) -> Array:
+    """Losses e / (1 + e) (n,) of errors (n, m) in standard deviations; e are the mean squared errors."""
+    squared = (errors**2).mean(axis=1)
+    return np.asarray(squared / (1.0 + squared))
+
+
+def losses_of_mean(data: Data) -> Array:
+    """The `bounded_losses` of a prediction of the mean outputs."""
+    outputs, weight = data.targets, data.weight
+    mean = np.average(outputs, axis=0, weights=weight)
+    return bounded_losses((outputs - mean) / np.sqrt(np.maximum(variances(outputs, weight), TINY)))
+
+
+def losses_of_largest_class(data: Data) -> Array:
+    """The losses, 0 or 1, of a prediction of the most frequent class."""
+    largest = np.bincount(data.targets, data.weight).argmax()
+    return (data.targets != largest).astype(np.float64)
+
+
 class Forgetful:
     """An estimator that watches its stream: provides `drifts_` for the parameter `forgetting`.
 
@@ -98,6 +124,21 @@ class Forgetful:
     def _learn(self, data: Data) -> None:
         """Learn from the next samples."""
         raise NotImplementedError
+
+    def _fitted_losses(self, data: Data) -> Array:
+        """Losses on samples of a fit, without a change to the model."""
+        return self._losses(self._judge(), data)
+
+    def _expect_no_change(self, data: Data, blind: Array) -> None:
+        """Begin to watch a stream that follows a fit to these samples.
+
+        `blind` (n_samples,) are their losses by a prediction that does not use the samples' features.
+        """
+        if self.forgetting is None:
+            return
+        n = len(data.weight)
+        some = data if n <= EXPECTED else data.take(np.arange(EXPECTED) * n // EXPECTED)
+        self._watch.expect(n, self._fitted_losses(some), blind)
 
     def _adapts_by_itself(self) -> bool:
         """Whether the estimator soon forgets what came before a change, without a restart."""
@@ -145,7 +186,8 @@ class Watch:
     """
 
     def __init__(self) -> None:
-        self.count = self.begun = 0
+        self.count = self.begun = 0  # samples of the stream: so far, and when learning began
+        self.fitted = 0  # samples of a fit before the stream
         self.losses = np.empty(0)
         self.drifts: list[DriftPoint] = []
         self.judge: Any = None
@@ -163,6 +205,16 @@ class Watch:
         """Number of samples to the end of the current piece."""
         is_early = self.count - self.waiting - self.begun < EARLY_SAMPLES
         return (EARLY_PIECE_SAMPLES if is_early else PIECE_SAMPLES) - self.waiting
+
+    def expect(self, n: int, fitted: Array, blind: Array) -> None:
+        """Begin with losses that stand for the n samples of a fit.
+
+        A model has smaller losses on the samples that it was fitted to (`fitted`) than on others. So the
+        middle between these and the losses of a prediction without features (`blind`) is taken: a stream
+        has changed since the fit if its losses are clearly above it.
+        """
+        self.fitted = n
+        self.losses = np.full(len(fitted), 0.5 * (fitted.mean() + blind.mean()))
 
     def learn(self, data: Data, learner: Forgetful) -> None:
         """Learn from the next samples, and restart where the stream has changed."""
@@ -216,9 +268,10 @@ class Watch:
         self.losses = self.losses[cut:]
         if after <= before or learner._adapts_by_itself():  # an improvement, or no restart needed
             return
-        self.drifts.append(DriftPoint(self.count, before, after))
+        seen = self.fitted + self.count
+        self.drifts.append(DriftPoint(seen, before, after))
         report(
-            f"drift after {self.count:,} samples, learning starts again: loss rose from {before:.3g} "
+            f"drift after {seen:,} samples, learning starts again: loss rose from {before:.3g} "
             f"to {after:.3g}"
         )
         # The change may be up to STEP samples after the cut. Even one sample from before the change
@@ -231,6 +284,7 @@ class Watch:
         recent = self.latest.last(self.latest.n)
         return {
             "count": self.count,
+            "fitted": self.fitted,
             "begun": self.begun,
             "waiting": self.waiting,
             "losses": self.losses,
@@ -245,6 +299,7 @@ class Watch:
         watch = cls()
         for name in ("count", "begun", "waiting", "losses"):
             setattr(watch, name, state[name])
+        watch.fitted = state.get("fitted", 0)  # older files have none
         watch.drifts = [DriftPoint(*point) for point in state["drifts"]]
         watch.judge = None if state["judge"] is None else judge(state["judge"])
         if state["recent"] is not None:
@@ -258,6 +313,7 @@ def watch_schema(kind: str, judge: Schema) -> Schema:
     """Schema of `Watch.get_state` for a "classifier", "regressor" or "clusterer" with this judge."""
     return {
         "count": "count",
+        "fitted?": "count",
         "begun": f"int in [{-max(RELEARN_AT)}, inf)",
         "waiting": f"count in [0, {PIECE_SAMPLES - 1}]",
         "losses": "float[losses] in [0, 1]",

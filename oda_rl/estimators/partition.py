@@ -216,6 +216,9 @@ class ODAPartition(StreamPartition):
         self._set_codebook(self._unscaled(codevectors), samples, weight)
         self._publish()
         self._cluster(samples, weight)
+        data = Data(samples, np.zeros(len(samples), dtype=np.int64), weight)
+        mean = np.average(samples, axis=0, weights=weight)
+        self._expect_no_change(data, self._losses(PartitionJudge(mean[None]), data))
 
     def _partial_fit(self, X: ArrayLike, y: object, sample_weight: ArrayLike | None) -> None:
         samples, weight = self._take_in(X, sample_weight, begin=not hasattr(self, "_run"))

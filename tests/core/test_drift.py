@@ -56,6 +56,40 @@ def test_swapped_classes_are_followed(model):
     assert model.n_samples_seen_ == 4000
 
 
+@pytest.mark.parametrize("model", CLASSIFIERS)
+def test_a_change_right_after_a_fit_is_found(model):
+    X, y = swapped()
+    model = clone(model).fit(X[:3000], y[:3000]).partial_fit(X[3000:3400], y[3000:3400])
+    (drift,) = model.drifts_
+    assert 3000 < drift.n_samples_seen <= 3400
+    assert drift.before < 0.3 < 0.9 < drift.after
+    assert model.score(X[3400:], y[3400:]) > 0.97
+
+
+def test_a_tree_predicts_classes_that_come_after_its_fit():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 5, 2000)
+    X = rng.normal(size=(2000, 2)) + 6.0 * np.column_stack([y % 3, y // 3])
+    first = np.flatnonzero(y[:800] < 2)
+    tree = MultiResolutionODA(ODAClassifier(), **SEEDS).fit(X[first], y[first])
+    assert tree.partial_fit(X[800:1500], y[800:1500]).score(X[1500:], y[1500:]) > 0.95
+
+
+@pytest.mark.parametrize(
+    "model",
+    [ODARegressor(20, **SEEDS), MultiResolutionODA(ODARegressor(), **SEEDS), ODAPartition(8, **SEEDS)],
+)
+def test_a_stream_like_the_samples_of_a_fit_has_no_drift_and_another_has(model):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (4000, 2))
+    y = np.sin(3.0 * X[:, 0]) + 0.1 * rng.normal(size=4000)
+    model = clone(model).fit(X[:1000], y[:1000]).partial_fit(X[1000:3000], y[1000:3000])
+    assert model.drifts_ == []
+    model = clone(model).fit(X[:1000], y[:1000]).partial_fit(4.0 + X[1000:3000], -y[1000:3000])
+    (drift,) = reloaded(model).drifts_
+    assert 1000 < drift.n_samples_seen < 2000
+
+
 def moving(seed, speed):
     """Three clusters of each of two classes, that walk in directions of their own."""
     rng = np.random.default_rng(seed)

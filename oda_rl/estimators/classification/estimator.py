@@ -20,12 +20,13 @@ from oda_rl.estimators.classification.judging import (
     ClassJudge,
     begin_mixing,
     class_watch_schema,
+    fitted_errors,
     judge_piece,
     limit_memory,
 )
 from oda_rl.estimators.classification.one_sample import learn_few
 from oda_rl.estimators.classification.session import ClassSession
-from oda_rl.estimators.drift import Forgetful, Watch
+from oda_rl.estimators.drift import Forgetful, Watch, losses_of_largest_class
 from oda_rl.estimators.feature_scaling import SCALES
 from oda_rl.estimators.parameters import AUTO, COUNT, choice, declared
 from oda_rl.estimators.session_schema import class_session_schema
@@ -227,6 +228,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         self._watch = Watch()
         fit_classes(session, without_copies(data), len(self.classes_), self)
         self._publish(session)
+        self._expect_no_change(data, losses_of_largest_class(data))
 
     def _go_on(self, settings: ClassSettings, data: Data, new: list[int], first: bool) -> None:
         if first:
@@ -255,6 +257,9 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     def _losses(self, judge: ClassJudge, data: Data) -> Array:
         """Whether samples are classified wrongly (0 or 1); those of unknown classes are left out."""
         return judge_piece(self._session, judge, data, self.rule)
+
+    def _fitted_losses(self, data: Data) -> Array:
+        return fitted_errors(self._session, data, self.rule)
 
     def _adapts_by_itself(self) -> bool:
         return self._session.following.is_quick
@@ -285,9 +290,8 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         ------
         ndarray of shape (n_samples,)
         """
-        samples = self._check_again(X)
         scaling = self._session.scaling
-        samples = scaling(samples)
+        samples = scaling(self._check_again(X))
         for point in self.history_:
             distance = self._divergence(samples, scaling(point.codevectors))
             yield point.labels[distance.argmin(axis=1)]
@@ -313,16 +317,15 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         return {"session": self._session.get_state(), "watch": self._watch.get_state()}
 
     def _set_state(self, state: dict[str, Any]) -> None:
-        rng = np.random.default_rng()
-        session = ClassSession(self._settings(begin=True), self.n_features_in_, rng)
+        settings, rng = self._settings(begin=True), np.random.default_rng()
+        session = ClassSession(settings, self.n_features_in_, rng)
         session.set_state(state["session"])
         self._watch = Watch.restored(state["watch"], ClassJudge.restored)
         self._publish(session)
 
     def _count(self) -> None:
         session = self._session
-        self.n_samples_seen_ = session.n_seen
-        self.temperature_ = session.temperature
+        self.n_samples_seen_, self.temperature_ = session.n_seen, session.temperature
         self.converged_ = session.annealed
 
     def _publish(self, session: ClassSession) -> None:
@@ -334,8 +337,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         session = self._session
         self._set_book(session.book(), session.scaling)
         self.relevances_ = session.relevances()
-        local = session.local
-        ready, power = session.uses_logits, session.choice.power
+        local, ready, power = session.local, session.uses_logits, session.choice.power
         self.local_weights_ = (local.density, local.logits) if local and ready else (power, 0.0)
         self.n_local_cells_ = len(local.run.book) if local and local.run and ready else 0
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from oda_rl._schema import Schema, Sizes, maybe
 from oda_rl._types import Array, Labels
+from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.classification.book import (
     FLOOR,
     ClassBook,
@@ -77,6 +78,14 @@ class ClassJudge(NamedTuple):
             book = book._replace(labels=labels, widths=widths, votes=votes)
         # local logits restart
         return self._replace(book=book, counts=counts, single=single, local=None)
+
+    def distance(self, divergence: Divergence, scaled: Array) -> Array:
+        """The divergences (n_samples, n_cells) of samples in scaled features."""
+        return divergence.between(scaled, self.book.codevectors)
+
+    def errors(self, data: Data, distance: Array, rule: str) -> Array:
+        """1 for each sample whose class is not the predicted one, else 0; as for `classes`."""
+        return (self.classes(data.samples, distance, rule) != data.targets).astype(np.float64)
 
     def classes(self, samples: Array, distance: Array, rule: str) -> Labels:
         """Predicted class numbers of raw samples, by `rule`; `distance` are their divergences."""
@@ -156,11 +165,17 @@ def judge_piece(session: "ClassSession", judge: ClassJudge, data: Data, rule: st
     """
     known = data.take(judge.counts[data.targets] >= KNOWN)
     scaled = judge.scaling(known.samples)
-    distance = session.divergence.between(scaled, judge.book.codevectors)
+    distance = judge.distance(session.divergence, scaled)
     choose_widths(session, judge, distance, known)
     follow(session, judge, scaled, distance, known)
     mix_logits(session, judge, distance, known, data)
-    return (judge.classes(known.samples, distance, rule) != known.targets).astype(np.float64)
+    return judge.errors(known, distance, rule)
+
+
+def fitted_errors(session: "ClassSession", data: Data, rule: str) -> Array:
+    """1 for each sample of a fit that is classified wrongly, else 0."""
+    judge = ClassJudge.of(session)
+    return judge.errors(data, judge.distance(session.divergence, judge.scaling(data.samples)), rule)
 
 
 def choose_widths(session: "ClassSession", judge: ClassJudge, distance: Array, data: Data) -> None:

@@ -171,7 +171,7 @@ class MultiResolutionODA(StreamTree):
             data = data._replace(weight=data.weight / data.weight.mean())
         n = len(data.weight)
         data = data if settings.kind == "clusterer" else without_copies(data)
-        data = self._in_units(settings, data, reset=True)
+        raw, data = data, self._in_units(settings, data, reset=True)
         self._waiting = None
         self._watch = Watch()
         self._watch.begun = -max(RELEARN_AT)  # so that the tree is not regrown at these counts
@@ -179,6 +179,7 @@ class MultiResolutionODA(StreamTree):
         self.n_samples_seen_ = n
         if settings.kind == "clusterer":
             self.labels_ = self._session.tree.leaf_numbers(data.samples)
+        self._expect_no_change(raw, self._blind_losses(raw))
 
     @interrupts_wait
     def partial_fit(

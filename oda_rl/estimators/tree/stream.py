@@ -10,7 +10,15 @@ from oda_rl._schema import GENERATOR, Schema, Sizes, maybe
 from oda_rl._types import Array
 from oda_rl._validation import OF_DATA
 from oda_rl.codebook.divergences import SMALLEST_SQUARE
-from oda_rl.estimators.drift import RELEARN_AT, Forgetful, Watch, watch_schema
+from oda_rl.estimators.drift import (
+    RELEARN_AT,
+    Forgetful,
+    Watch,
+    bounded_losses,
+    losses_of_largest_class,
+    losses_of_mean,
+    watch_schema,
+)
 from oda_rl.estimators.parameters import CLASSES, declared, may_be_flat, restored, stored
 from oda_rl.estimators.targets import Data, OutputUnits, data_schema, make_place
 from oda_rl.estimators.tree.base import TreeEstimator
@@ -100,9 +108,18 @@ class StreamTree(Forgetful, TreeEstimator):
         predicted = self._session.task.predict(tree, data.samples)
         if settings.kind == "classifier":
             return np.asarray(predicted.argmax(axis=1) != data.targets, dtype=np.float64)
-        error = predicted - self._in_units(settings, data, reset=False).targets
-        squared = (error**2).mean(axis=1)
-        return np.asarray(squared / (1.0 + squared))
+        return bounded_losses(predicted - self._in_units(settings, data, reset=False).targets)
+
+    def _blind_losses(self, data: Data) -> Array:
+        """Losses of a prediction that does not use the samples' features."""
+        kind, tree = self._session.settings.kind, self._session.tree
+        if kind == "classifier":
+            return losses_of_largest_class(data)
+        if kind == "regressor":
+            return losses_of_mean(data)
+        root = tree.layers[0]
+        found = tree.divergence(tree.features(0, data.samples), root.location.T)[:, 0]
+        return np.asarray(found / (found + max(root.mean_loss, 1e-300)))
 
     def _restart(self, recent: Data) -> None:
         self._rng = self._generator()
