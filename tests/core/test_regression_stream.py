@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 from model_files import reloaded
+from sklearn.datasets import make_friedman3
 
 from oda_rl import ODARegressor
 from oda_rl.estimators.regression.local_models import Quadratic
@@ -29,6 +30,22 @@ def streamed(X, y, local_model="linear"):
 def ordinary(n=2000, seed=0):
     X = np.random.default_rng(seed).normal(size=(n, 3))
     return X, function(X)
+
+
+@pytest.mark.parametrize("local_model", ["linear", "constant"])
+def test_a_stream_after_a_fit_does_not_ruin_it(local_model):
+    X, y = make_friedman3(1000, random_state=0)
+    fitted = ODARegressor(20, local_model=local_model, forgetting=None, random_state=0)
+    fitted.fit(X[:300], y[:300])
+    assert fitted.softness_ > 1.0  # the models of cells that overlap a lot cancel each other
+    assert fitted.score(X[700:], y[700:]) > 0.9
+    single, whole = copy.deepcopy(fitted), copy.deepcopy(fitted)
+    whole.partial_fit(X[300:400], y[300:400])
+    for x, value in zip(X[300:400], y[300:400], strict=True):
+        single.partial_fit(x[None], [value])
+    np.testing.assert_allclose(single.predict(X), whole.predict(X), rtol=1e-9)
+    assert whole.score(X[700:], y[700:]) > 0.75
+    assert reloaded(whole).partial_fit(X[400:700], y[400:700]).score(X[700:], y[700:]) > 0.75
 
 
 @pytest.mark.parametrize("wild", [1e2, 1e6])

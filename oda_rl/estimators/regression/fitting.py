@@ -220,8 +220,9 @@ def refit(run: "RegressionRun", standard: Array, weight: Array) -> float:
     book["theta"][:] = found.theta * scale[:, None]
     run.leverage = found.leverage
     book["seen"][:] = MEMORY
+    gate = run.own_share * width  # they serve a stream
     book["gain"][:] = mixture.second_moments(
-        standard[:, :d], metric, weight, codevectors, run.gating_temperature, run.linear, RIDGE
+        standard[:, :d], metric, weight, codevectors, gate, run.linear, RIDGE
     )
     return found.score
 

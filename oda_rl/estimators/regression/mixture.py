@@ -254,6 +254,40 @@ def second_moments(
     return np.ascontiguousarray(inverse.reshape(k, -1).T)
 
 
+def tangents(codevectors: Array, theta: Array, temperature: float, metric: Array) -> Array:
+    """Models of single cells that have the values, and the slopes, of the mixture at their codevectors.
+
+    Parameters
+    ----------
+    codevectors : ndarray of shape (n_cells, n_inputs)
+        In the units of the distance.
+    theta : ndarray of shape (n_outputs, q, n_cells)
+        The models: functions of standardised inputs if q is 1 + n_inputs, constants if it is 1.
+    temperature : float
+        At which the cells overlap in the mixture.
+    metric : ndarray of shape (n_inputs,)
+        Standardised inputs times this are in the units of the distance.
+
+    Returns
+    -------
+    ndarray of shape (n_outputs, q, n_cells)
+    """
+    share = np.empty((len(codevectors), len(codevectors)))
+    location = np.ascontiguousarray(codevectors.T)
+    associate_inputs(codevectors, location, len(codevectors), temperature, share)
+    points = codevectors / metric
+    if theta.shape[1] == 1:
+        return np.einsum("ki,mqi->mqk", share, theta)
+    values = theta[:, :1].transpose(0, 2, 1) + np.einsum("kd,mdi->mik", points, theta[:, 1:])
+    # The derivative of a share is 2 / T times the share, times its codevector less the mean of all.
+    apart = codevectors[None] - (share @ codevectors)[:, None]
+    slopes = np.einsum("ki,mdi->mdk", share, theta[:, 1:])
+    moving = np.einsum("ki,kid,mik->mdk", share, apart, values, optimize=True)
+    slopes += 2.0 / temperature * metric[:, None] * moving
+    heights = np.einsum("ki,mik->mk", share, values) - np.einsum("kd,mdk->mk", points, slopes)
+    return np.concatenate([heights[:, None], slopes], axis=1)
+
+
 def width_of(temperature: float) -> float:
     """The divisor of differences from codevectors in `mixture_columns`."""
     return float(np.sqrt(temperature)) if temperature > 0.0 else 1.0

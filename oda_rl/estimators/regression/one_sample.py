@@ -112,6 +112,7 @@ def row_of(run: Any, flat: bool, X: Array, y: Any) -> Array | None:
         or len(run.scaling.knots) > 0
         or run.effects is not None
         or run.kernel is not None
+        or run.is_entangled
     ):
         return None
     return np.concatenate([X, y.reshape(1, -1)], axis=1)

@@ -28,6 +28,8 @@ from oda_rl.estimators.settings import Settings
 
 # Overlap of the cells if it is not chosen by cross-validation.
 STREAM_SOFTNESS = 1.0
+# Smallest singular value, as a part of the largest, of shares that are inverted.
+LEAST_SINGULAR = 0.1
 # Least relevance of an input in a stream, whose first samples cannot determine it precisely.
 EARLY_RELEVANCE = 0.15
 # A fit has at least so many samples per cell, and as many as the parameters of its model.
@@ -180,7 +182,32 @@ class RegressionRun(Run):
 
     def observe(self, samples: Array, weight: Array) -> None:
         """Learn from the next samples of a stream, raw inputs and outputs."""
+        if self.is_entangled:
+            self._disentangle()
         super().observe(self.insert_effects(samples), weight)
+
+    @property
+    def is_entangled(self) -> bool:
+        """Whether the models are those of a fit whose cells overlap more than the cells of a stream."""
+        chosen = self.models.softness == "auto" and self.own is None
+        return chosen and self.annealer is not None and self.softness > STREAM_SOFTNESS
+
+    def _disentangle(self) -> None:
+        """Give cells with the overlap of a stream models that describe the function near each of them.
+
+        Models that are fitted together, in cells that overlap a lot, have large parameters that cancel
+        each other. A step of a single cell would ruin their sum.
+        """
+        assert self.scaling is not None
+        assert isinstance(self.annealer, ModelAnnealer)
+        d, book = self.n_inputs, self.book
+        theta = book["theta"].reshape(self.n_outputs, self.n_basis, len(book))
+        own = book.codevectors[:, :d], theta, self.gating_temperature, self.scaling.metric[:d]
+        found = mixture.tangents(*own).reshape(-1, len(book))
+        self.softness = self.annealer.softness = STREAM_SOFTNESS
+        if not self.linear:  # constants whose mixture has these values at the codevectors
+            found = np.linalg.lstsq(self.associations(own[0]), found.T, LEAST_SINGULAR)[0].T
+        book["theta"][:] = found
 
     def to_distance(self, standard: Array) -> Array:
         """Convert standardised inputs to units of the distance; outputs behind them are dropped."""
