@@ -100,7 +100,8 @@ class KeepBestCallback(EvalCallback):
 
     Of equally good policies the latest is kept. The steps of the evaluation are not counted as steps of
     the training. Everything that had been learned at that time is restored, and learning can continue
-    from there.
+    from there. Used again for the same model, the callback compares with all evaluations before; for
+    another model it starts anew.
 
     Parameters
     ----------
@@ -136,11 +137,22 @@ class KeepBestCallback(EvalCallback):
         self.restore = restore
         self.best_timesteps = 0
         self.best: dict[str, Any] | None = None
+        self._evaluated_model: Any = None
 
     def _init_callback(self) -> None:
+        if self._evaluated_model is not None and self._evaluated_model is not self.model:
+            self._start_anew()
+        self._evaluated_model = self.model
         with warnings.catch_warnings():  # the evaluation may use another kind of VecEnv
             warnings.filterwarnings("ignore", "Training and eval env are not of the same type")
             super()._init_callback()
+
+    def _start_anew(self) -> None:
+        """Forget the evaluations of another model."""
+        self.best, self.best_timesteps = None, 0
+        self.best_mean_reward = self.last_mean_reward = -np.inf
+        self.evaluations_timesteps, self.evaluations_results = [], []
+        self.evaluations_length, self.evaluations_successes = [], []
 
     @property
     def due_every(self) -> int:

@@ -105,6 +105,21 @@ def test_keep_best_without_restoring():
     np.testing.assert_array_equal(kept.learner.q_values, last.learner.q_values)
 
 
+def test_keep_best_starts_anew_for_another_model(tmp_path):
+    keeper = KeepBestCallback(Monitor(identity_env()), 2, eval_freq=1_000, log_path=str(tmp_path))
+    first = make_model(identity_env()).learn(3_000, callback=keeper)
+    first.learn(500, callback=keeper, reset_num_timesteps=False)
+    assert keeper.best is not None, "the same model goes on"
+    assert keeper.evaluations_timesteps == [1_000, 2_000, 3_000]
+    other, alone = (make_model(identity_env(), max_cells=12) for _ in range(2))
+    other.learn(400, callback=keeper)  # ends before an evaluation
+    assert (keeper.best, keeper.best_timesteps, keeper.best_mean_reward) == (None, 0, -np.inf)
+    assert keeper.evaluations_timesteps == []
+    alone.learn(400)
+    assert other.n_cells == alone.n_cells
+    np.testing.assert_array_equal(other.learner.codevectors, alone.learner.codevectors)
+
+
 def test_keep_best_can_go_back_to_before_the_scale_was_frozen():
     class First(KeepBestCallback):
         def _on_step(self):
