@@ -10,9 +10,9 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 EPISODES = 10_000
 
 
-def wrappers_of(env: gym.Env) -> Iterator[Any]:
-    """The wrappers of an environment, the outermost first."""
-    while isinstance(env, gym.Wrapper):
+def wrappers_of(env: gym.Env | gym.vector.VectorEnv) -> Iterator[Any]:
+    """The wrappers of an environment or of a vector environment, the outermost first."""
+    while isinstance(env, gym.Wrapper | gym.vector.VectorWrapper):
         yield env
         env = env.env
 

@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers.vector import NormalizeObservation
 from numpy.typing import NDArray
 from stable_baselines3.common.env_util import is_wrapped
 from stable_baselines3.common.monitor import Monitor
@@ -15,7 +16,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepReturn
 
 from oda_rl.agents.schema import MOST_ENVS
-from oda_rl.envs.wrapper_chain import episode_record, latest_episodes
+from oda_rl.envs.wrapper_chain import episode_record, latest_episodes, wrappers_of
 
 KINDS = "the id of an environment, a gymnasium.Env, a gymnasium.vector.VectorEnv or an SB3 VecEnv"
 # Keys in the info of an environment: its next observation begins an episode; this observation does
@@ -29,7 +30,8 @@ class GymnasiumVecEnv(VecEnv):
     NEXT_STEP, an environment is reset in the step that ends its episode, as in SB3. What is learned is
     then the same as with SB3's `VecEnv` of the same environments and seeds. Other vector environments in
     the mode NEXT_STEP reset an environment in the step after the last one of its episode. That step is
-    counted, but nothing is learned from it.
+    counted, but nothing is learned from it. The same holds if the environments are in a wrapper that
+    cannot reset some of them alone, such as Gymnasium's `NormalizeObservation`.
 
     Parameters
     ----------
@@ -56,7 +58,8 @@ class GymnasiumVecEnv(VecEnv):
                 f"of {[str(one) for one in AutoresetMode]}, got {mode!r}."
             )
         self.env = env
-        self._many_seeds = masked = isinstance(env.unwrapped, SyncVectorEnv | AsyncVectorEnv)
+        self._many_seeds = isinstance(env.unwrapped, SyncVectorEnv | AsyncVectorEnv)
+        masked = self._many_seeds and _accepts_masks(env)
         self._resets = mode is AutoresetMode.DISABLED or (mode is AutoresetMode.NEXT_STEP and masked)
         self._waits = mode is AutoresetMode.NEXT_STEP and not masked
         n = env.num_envs
@@ -131,6 +134,19 @@ class GymnasiumVecEnv(VecEnv):
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
         """Return False for each environment, as its wrappers are not known."""
         return [False for _ in self._get_indices(indices)]
+
+
+def _accepts_masks(env: gym.vector.VectorEnv) -> bool:
+    """Whether `reset` of an environment in the mode NEXT_STEP accepts a mask of those to reset.
+
+    The mode does not require it, so that a `reset` from another package may reset something for all.
+    """
+    kinds = [type(one) for one in (*wrappers_of(env), env.unwrapped)]
+    return env.num_envs == 1 or all(
+        kind.reset.__module__.partition(".")[0] in ("gymnasium", "oda_rl")
+        and not issubclass(kind, NormalizeObservation)
+        for kind in kinds
+    )
 
 
 def _row(observations: Any, i: int) -> Any:

@@ -4,7 +4,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
-from gymnasium.wrappers.vector import DictInfoToList
+from gymnasium.wrappers.vector import DictInfoToList, NormalizeObservation
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import DummyVecEnv
 
@@ -65,6 +65,23 @@ def test_nothing_is_learned_from_steps_that_only_reset():
     # every episode but those that have just ended is followed by one such step
     assert model.learner.n_learned >= 2_000 - (begun - unfinished) - 4
     assert model.learner.n_learned <= 2_000 - (begun - unfinished)
+
+
+class Refusing(gym.vector.VectorWrapper):
+    """Resets all environments or none."""
+
+    def reset(self, *, seed=None, options=None):
+        assert options is None
+        return super().reset(seed=seed)
+
+
+@pytest.mark.parametrize("wrapper", [NormalizeObservation, Refusing])
+def test_wrappers_need_not_reset_some_of_the_environments(wrapper):
+    envs = wrapper(vector("CartPole-v1", AutoresetMode.NEXT_STEP))
+    model = UniformGridQ(env=envs, seed=0, warmup_steps=2).learn(900)
+    resets = model._episode_num - int(model.env._begins.sum())
+    assert resets > 10
+    assert 900 - resets - 6 <= model.learner.n_learned <= 900 - resets
 
 
 def test_returns_of_episodes_are_rounded_as_the_monitor_does():
