@@ -137,15 +137,21 @@ def show(console: Console, folder: Path, result: dict[str, Any]) -> None:
         print_line(console, line)
 
 
-def begin(args: Args, folder: Path, say: Any) -> tuple[OnlineAlgorithm, dict[str, Any] | None]:
-    """Make a model, or load the last checkpoint; returns it, and the stored state of callbacks."""
+def begin(args: Args, say: Any) -> tuple[Args, Path, OnlineAlgorithm, dict[str, Any] | None]:
+    """Make a model and the folder of its run, or load the last checkpoint of a run.
+
+    Returns the options of the run, its folder, the model, and the stored state of callbacks.
+    """
+    folder, args = (None, args) if args.resume is None else resume(args)
     env_id = find_training_id(args)
     environment = make_vec_env(env_id, args.n_envs, seed=args.seed)
     kind = getattr(oda_rl.agents, args.algorithm)
     twin = "" if env_id == args.env_id else f" (in {env_id}, its compiled equivalent)"
     run = None
-    if args.resume is None:
+    if folder is None:
         model = kind(env=environment, seed=args.seed, config=args.agent)
+        folder = make_run_folder(args)  # not before, as the model may be refused
+        write_config(folder, args)
         say(f"Training on {args.env_id} for {args.total_timesteps:,} steps{twin}.")
     else:
         model, run = load_last(folder, kind, environment)
@@ -155,7 +161,7 @@ def begin(args: Args, folder: Path, say: Any) -> tuple[OnlineAlgorithm, dict[str
         model.env_id = env_id  # the environment's own id lacks the module that registers it
     board = SteadyTensorBoard(folder, model.num_timesteps + 1 if run else None, say)
     model.set_logger(Logger(str(folder), [board]))
-    return model, run
+    return args, folder, model, run
 
 
 def main(args: Args) -> int:
@@ -163,12 +169,7 @@ def main(args: Args) -> int:
     console = make_console()
     say = partial(print_line, console)
     try:
-        if args.resume is None:
-            folder = make_run_folder(args)
-            write_config(folder, args)
-        else:
-            folder, args = resume(args)
-        model, run = begin(args, folder, say)
+        args, folder, model, run = begin(args, say)
         callbacks, keeper = make_callbacks(args, folder, model.observations.n_features)
         checkpoints = Checkpoints(folder, args.save_freq, callbacks, say)
         if run is not None:

@@ -51,7 +51,8 @@ class Args:
     save_freq: Count = 50_000
     """Steps between two checkpoints, from which a killed run can be resumed; 0 for one at the end."""
     resume: str | None = None
-    """Continue the last run of this agent, environment and seed, or the one in this folder."""
+    """Continue the last run of this agent, environment and seed with a checkpoint, or the one in this
+    folder."""
     progress_bar: bool = True
     """Show a progress bar."""
     agent: Annotated[TwoTimescaleACConfig, tyro.conf.arg(name="")] = field(
@@ -129,16 +130,21 @@ OF_COMMAND = {"log_dir", "resume", "progress_bar"}
 
 
 def find_run(args: Args) -> tuple[Path, Args]:
-    """Find the folder of the run to resume, and its options.
+    """Find the folder of the run to resume, by default the last one with a checkpoint, and its options.
 
     Raises a ValueError or an OSError if there is none.
     """
+    from common.checkpoints import find_checkpoints  # imports TensorBoard
+
     folder = Path(args.resume or "")
     if not args.resume:
         found = run_folders(args).glob(f"{args.algorithm}_{args.seed}_*/config.json")
-        folder = max((path.parent for path in found), key=_number, default=folder)
+        begun = [path.parent for path in found if find_checkpoints(path.parent)]
+        folder = max(begun, key=_number, default=folder)
         if folder == Path():
-            raise ValueError(f"there is no run with these options in {run_folders(args)}")
+            raise ValueError(
+                f"there is no run with these options and a checkpoint in {run_folders(args)}"
+            )
     file = folder / "config.json"
     if not file.is_file():
         raise FileNotFoundError(f"{folder} is not a run of this script: there is no {file}")

@@ -67,6 +67,22 @@ def test_a_checkpoint_that_does_not_tell_how_things_were_is_refused(made, run, t
         assert (code, "The training cannot start" in output) == (2, True)
 
 
+def test_a_start_that_was_refused_is_not_the_last_run(made, run, tmp_path):
+    folder = shutil.copytree(made, tmp_path / "CartPole-v1" / made.name)
+    code, output = run("train", "--log-dir", tmp_path, *RUN, "--observation-scale", 1, 2)
+    assert (code, "The training cannot start" in output) == (2, True)
+    assert list(folder.parent.iterdir()) == [folder]
+    killed = shutil.copytree(made, folder.with_name(f"{made.name[:-1]}2"))
+    shutil.rmtree(killed / "checkpoints")
+    steps = ("--total-timesteps", 4500)
+    code, output = run("train", "--resume", "--log-dir", tmp_path, *RUN, *steps)
+    assert code == 0, output
+    assert f"Resuming {folder} from step 4,000 of 4,500" in output.replace("\n", "")
+    shutil.rmtree(folder)
+    code, output = run("train", "--resume", "--log-dir", tmp_path, *RUN)
+    assert (code, "no run with these options and a checkpoint" in output) == (2, True)
+
+
 def test_options_of_a_resumed_run_are_its_own(made, run):
     code, output = run("train", "--resume", made, "--gamma", 0.5)
     assert (code, "gamma is 0.99 in" in output) == (2, True)
