@@ -231,6 +231,9 @@ def finish(
 ) -> None:
     """Evaluate and draw the saved model, and write and print the results."""
     returns = evaluate(model, args.env_id, args.eval_episodes, RESULT_SEED + args.seed)
+    kept_at = model.num_timesteps
+    if args.keep_best and keeper is not None and keeper.best is not None:
+        kept_at = keeper.best_timesteps
     result = {
         "algorithm": args.algorithm,
         "env_id": args.env_id,
@@ -241,7 +244,7 @@ def finish(
         "n_cells": model.n_cells,
         "n_parameters": model.n_parameters,
         "steps": model.num_timesteps,
-        "kept_at": keeper.best_timesteps if keeper and args.keep_best else model.num_timesteps,
+        "kept_at": kept_at,
         "seconds": seconds,
         "file_bytes": (folder / "model.npz").stat().st_size,
         "ended_early": trouble,

@@ -35,13 +35,14 @@ def test_a_run_leaves_what_it_says(trained):
 
 def test_a_second_run_gets_a_folder_of_its_own(trained, run):
     _, logs = trained
-    briefly = ("--total-timesteps", 1500, "--eval-episodes", 2, "--eval-freq", 0)
+    briefly = ("--total-timesteps", 1500, "--eval-episodes", 2, "--eval-freq", 2000)
     code, output = run("train", "--log-dir", logs, "--seed", 3, *briefly)
     assert code == 0, output
     folder = logs / "CartPole-v1" / "TwoTimescaleAC_3_2"
     assert (folder / "model.npz").is_file()
     result = json.loads((folder / "config.json").read_text())["result"]
     assert f"{result['mean']:.1f}" in output
+    assert result["kept_at"] == 1500, "it ended before the first evaluation"
     assert f"tensorboard --logdir {logs}" in output
     assert f"scripts/evaluate.py {folder / 'model.npz'}" in output
 
