@@ -313,14 +313,16 @@ class OnlineAlgorithm(Saving):
         table = self.knows_tables and not self.actions.is_continuous
         self.observations = make_codec(self.observation_space, table, self.one_hot, self.components)
         self._load_kernels()
+        is_watched = getattr(vars(self).get("learner"), "td_errors", None) is not None
         self.learner = self._make_learner()
+        if is_watched:
+            self.learner.watch_errors()
         self.policy = self.policy_class(self.learner, self.observations, self.actions)
         self.next_actions = [0] * self.n_envs
 
     def _load_kernels(self) -> None:
         """Load or compile the learner's compiled code before anything has been learned."""
-        kind: Any = self._learner_class()
-        load_kernels(kind, self.actions.is_continuous, self.observations.is_table)
+        load_kernels(self._learner_class(), self.actions.is_continuous, self.observations.is_table)
 
     def _make_learner(self) -> Any:
         kind: Any = self._learner_class()

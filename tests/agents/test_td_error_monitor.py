@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from environments import identity_env
+from environments import SquareEnv, identity_env
 
 import oda_rl.envs  # noqa: F401
-from oda_rl.agents import TwoTimescaleQ
+from oda_rl.agents import TwoTimescaleAC, TwoTimescaleQ
 
 QUICK = {"warmup_steps": 200, "growth_steps": 2000, "growth_cells": 20, "max_cells": 30}
 TREE = {"tree": True, "growth_cells": 60, "max_cells": 100, "samples_per_cell": 3}
@@ -70,3 +70,18 @@ def test_it_can_begin_and_end_at_any_time(options):
     other.learn(2_000, reset_num_timesteps=False)
     other.learn(2_000, reset_num_timesteps=False)
     np.testing.assert_array_equal(model.learner.q_values, other.learner.q_values)
+
+
+@pytest.mark.parametrize("kind", [TwoTimescaleQ, TwoTimescaleAC])
+def test_it_goes_on_in_a_learner_that_takes_the_place_of_another(kind):
+    options = {**QUICK, "growth_steps": 500}
+    model, other = (kind(env=SquareEnv(), seed=seed, **options) for seed in (0, 1))
+    model.learner.watch_errors()
+    model.learn(2_000)  # makes a learner of the components of images
+    assert np.isfinite(model.learner.td_errors).any()
+    other.learn(2_000)
+    model.set_parameters(other.get_parameters())
+    assert not np.isfinite(model.learner.td_errors).any()
+    model.learn(500, reset_num_timesteps=False)
+    assert np.isfinite(model.learner.td_errors).any()
+    assert other.learner.td_errors is None
