@@ -9,12 +9,15 @@ from numpy.typing import NDArray
 
 # Most states of a table; most numbers of a part; most one-hot numbers, whose covariances are learned.
 MOST_STATES, MOST_FEATURES, MOST_ONE_HOT = 100_000, 1_000_000, 2_000
+# Larger integers are rounded in float64
+LARGEST_EXACT = 2**53
 
 
 class Part(NamedTuple):
     """A space without parts of its own: its position among the parts, its name and its columns of a row.
 
-    `counts` has the number of values of each entry, counted from `start`; it is empty for a Box.
+    `counts` has the number of values of each entry, counted from `start`; it is empty for a Box. Numbers
+    of a table are values minus `origin`: the start if float64 would round the values, otherwise 0.
     """
 
     place: int
@@ -23,6 +26,7 @@ class Part(NamedTuple):
     columns: slice
     counts: NDArray[np.int64]
     start: NDArray[np.int64]
+    origin: NDArray[np.int64]
     is_one_hot: bool
 
 
@@ -55,6 +59,12 @@ def values_of(space: spaces.Space) -> tuple[NDArray[np.int64], NDArray[np.int64]
         "a Dict or Tuple of these, are accepted. Wrap the environment in "
         "gymnasium.wrappers.TransformObservation."
     )
+
+
+def origin_of(counts: NDArray[np.int64], start: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The `origin` of a part with these `counts` of values from `start` on."""
+    rounded = (start < -LARGEST_EXACT) | (start > LARGEST_EXACT - counts)
+    return np.where(rounded, start, 0)
 
 
 def check_size(space: spaces.Space, part: spaces.Space, size: int, is_one_hot: bool) -> None:

@@ -15,6 +15,7 @@ from oda_rl.agents.observation_parts import (
     check_size,
     entries_of,
     leaves_of,
+    origin_of,
     values_of,
 )
 from oda_rl.envs.names import observation_names
@@ -32,8 +33,9 @@ class ObservationCodec:
     """The observations of an environment as a learner receives them: rows of numbers, float64.
 
     If all parts of an observation are discrete and have few enough combinations, a row has one number
-    for each discrete entry, as the environment returns it, and a learner can keep a table. Otherwise
-    each discrete entry becomes one-hot, in the same row as the numbers of the Boxes.
+    for each discrete entry, as the environment returns it, and a learner can keep a table. (If float64
+    would round it, it is counted from its first value.) Otherwise each discrete entry becomes one-hot,
+    in the same row as the numbers of the Boxes.
 
     Parameters
     ----------
@@ -84,7 +86,8 @@ class ObservationCodec:
             size = int(count.sum()) if hot else size
             check_size(space, leaf, size, hot)
             size = self._width_of(place, size, len(count) == 0)
-            self.parts.append(Part(place, name, leaf, slice(first, first + size), count, start, hot))
+            columns, origin = slice(first, first + size), origin_of(count, start)
+            self.parts.append(Part(place, name, leaf, columns, count, start, origin, hot))
             first += size
         if first == 0:
             raise ValueError(f"Observation space {space} is not supported: it is empty.")
@@ -98,7 +101,8 @@ class ObservationCodec:
             if self.low[part.columns].size == prod(part.space.shape or ()) and not len(part.counts):
                 self.whole[part.columns] = np.dtype(part.space.dtype).kind != "f"
         self._is_flat = isinstance(space, spaces.Box) and len(space.shape) == 1
-        self._is_number = isinstance(space, spaces.Discrete) and self.is_table
+        self._is_state = isinstance(space, spaces.Discrete) and self.is_table
+        self._is_number = self._is_state and not self.parts[0].origin.any()
 
     # -- encoding --------------------------------------------------------------------------------
 
@@ -198,17 +202,22 @@ class ObservationCodec:
     # -- names -----------------------------------------------------------------------------------
 
     def names(self, env_id: str | None) -> list[str]:
-        """Names of the numbers of a row: with units if they are known, "goal = 2" if one-hot."""
+        """Names of the numbers of a row: with units if they are known, "goal = 2" if one-hot.
+
+        Numbers of a table that are counted from an `origin` have it in their names: "state - 2".
+        """
         n = sum(int(np.prod(part.space.shape or ())) for part in self.parts)
         known = observation_names(env_id, n)
         own = [name for part in self.parts for name in entries_of(part)]
-        if known[0] != "observation[0]" or not (self.parts[0].name or self._is_number):
+        if known[0] != "observation[0]" or not (self.parts[0].name or self._is_state):
             own = known
         names, k = [], 0
         for part in self.parts:
             entries = own[k : k + int(np.prod(part.space.shape or ()))]
             k += len(entries)
-            if not part.is_one_hot:
+            if self.is_table:
+                names += [_minus(*pair) for pair in zip(entries, part.origin.tolist(), strict=True)]
+            elif not part.is_one_hot:
                 names += self._names_in_row(part, entries)
             else:
                 for name, count, start in zip(entries, part.counts, part.start, strict=True):
@@ -243,9 +252,9 @@ class ObservationCodec:
                 raise ValueError(f"the shape{where} is {array.shape} instead of {shape}")
             if array.dtype.kind not in "fiubO":
                 raise TypeError(f"the dtype {array.dtype} does not hold real numbers")
-            numbers = array.astype(np.float64).reshape(*outer, prod(shape[len(outer) :]))
-            if len(part.counts):
-                numbers = self._place(part, numbers)
+            entries = array.reshape(*outer, prod(shape[len(outer) :]))
+            is_discrete = len(part.counts) > 0
+            numbers = self._place(part, entries) if is_discrete else entries.astype(np.float64)
             rows[..., part.columns] = self._in_row(part, numbers)
         return rows
 
@@ -260,13 +269,14 @@ class ObservationCodec:
     def _names_in_row(self, part: Part, entries: list[str]) -> list[str]:
         return entries
 
-    def _place(self, part: Part, numbers: Array) -> Array:
+    def _place(self, part: Part, values: NDArray[Any]) -> Array:
         """Check discrete values, and convert them to their numbers in the row."""
-        index = numbers - part.start
+        exact = values.astype(np.int64 if values.dtype.kind in "iub" else np.float64)
+        index = exact - part.start
         if not ((index >= 0) & (index < part.counts) & (index == np.floor(index))).all():
-            raise ValueError(f"{numbers.tolist()} is not in {part.space}")
+            raise ValueError(f"{exact.tolist()} is not in {part.space}")
         if not part.is_one_hot:
-            return numbers
+            return (exact - part.origin).astype(np.float64)
         hot = np.zeros((*index.shape[:-1], int(part.counts.sum())))
         ends = np.cumsum(part.counts) - part.counts
         np.put_along_axis(hot, (index + ends).astype(np.int64), 1.0, axis=-1)
@@ -278,7 +288,8 @@ class ObservationCodec:
             low, high = space.low.ravel(), space.high.ravel()
             return low.astype(np.float64), high.astype(np.float64)
         if self.is_table:
-            return part.start.astype(np.float64), (part.start + part.counts - 1).astype(np.float64)
+            low = part.start - part.origin
+            return low.astype(np.float64), (low + part.counts - 1).astype(np.float64)
         n = part.columns.stop - part.columns.start
         return np.zeros(n), np.ones(n)
 
@@ -304,6 +315,10 @@ class ObservationCodec:
             f"the environment returned {what} {_shorten(observation)}, but its space is {self.space}: "
             f"{error}."
         )
+
+
+def _minus(name: str, origin: int) -> str:
+    return f"{name} {'-' if origin > 0 else '+'} {abs(origin)}" if origin else name
 
 
 def _shorten(observation: Any) -> str:

@@ -166,23 +166,26 @@ def test_a_table_dives_for_the_treasure():
     np.testing.assert_array_equal(diagonal, np.diag(env.unwrapped.rightward))
 
 
+@pytest.mark.parametrize("start", [-2, 2**60])
 @pytest.mark.parametrize("kind", [TwoTimescaleQ, TwoTimescaleAC, UniformGridQ])
-def test_agents_learn_from_a_discrete_space_that_begins_anywhere(kind, tmp_path):
-    space = spaces.Discrete(5, start=-2)
-    model = kind(env=StatesEnv(space, lambda state: int(state + 2)), seed=0, gamma=0.5).learn(6_000)
-    observed = np.arange(-2, 3)
-    np.testing.assert_array_equal(model.predict(observed, deterministic=True)[0], observed + 2)
-    assert model.predict(1, deterministic=True)[0] == 3
+def test_agents_learn_from_a_discrete_space_that_begins_anywhere(kind, start, tmp_path):
+    space = spaces.Discrete(5, start=start)
+    model = kind(env=StatesEnv(space, lambda state: int(state - start)), seed=0, gamma=0.5).learn(6_000)
+    observed = np.arange(start, start + 5)
+    np.testing.assert_array_equal(model.predict(observed, deterministic=True)[0], observed - start)
+    assert model.predict(start + 3, deterministic=True)[0] == 3
     model.save(tmp_path / "model.npz")
-    again = kind.load(tmp_path / "model.npz", env=StatesEnv(space, lambda state: int(state + 2)))
-    np.testing.assert_array_equal(again.predict(observed, deterministic=True)[0], observed + 2)
+    again = kind.load(tmp_path / "model.npz", env=StatesEnv(space, lambda state: int(state - start)))
+    np.testing.assert_array_equal(again.predict(observed, deterministic=True)[0], observed - start)
     again.learn(100, reset_num_timesteps=False)
     with pytest.raises(ValueError, match="not in Discrete"):
-        model.predict(3)
+        model.predict(start + 5)
+    assert model.observations.names(None) == ["state" if start < 0 else f"state - {start}"]
 
 
 PRODUCTS = {
     "MultiDiscrete": (spaces.MultiDiscrete([2, 3], start=[1, 0]), lambda s: int(s[1] + s[0] - 1)),
+    "far away": (spaces.MultiDiscrete([2, 3], start=[0, -(2**60)]), lambda s: int(s[1] + s[0] + 2**60)),
     "MultiBinary": (spaces.MultiBinary(3), lambda s: int(s.sum())),
     "Tuple": (spaces.Tuple([spaces.Discrete(2), spaces.Discrete(3)]), lambda s: int(s[0] + s[1])),
     "Dict": (
