@@ -161,13 +161,17 @@ class ObservationCodec:
             raise self._refuse_to_read(observation, error) from None
         return (rows if batch else rows[None]), not batch
 
-    def batch(self, observation: Any) -> Any:
-        """Convert an observation to the form in which a VecEnv of one environment returns it."""
+    def batch(self, observation: Any, copy: bool = False) -> Any:
+        """Convert an observation to the form in which a VecEnv of one environment returns it.
+
+        If `copy`, a later change of the observation does not change the result.
+        """
+        to_array = np.array if copy else np.asarray
         if isinstance(self.space, spaces.Dict):
-            return {key: np.asarray(observation[key])[None] for key in self.space}
+            return {key: to_array(observation[key])[None] for key in self.space}
         if isinstance(self.space, spaces.Tuple):
-            return tuple(np.asarray(value)[None] for value in observation)
-        return np.asarray(observation)[None]
+            return tuple(to_array(value)[None] for value in observation)
+        return to_array(observation)[None]
 
     def fits(self, size: int) -> bool:
         """Whether an observation of this size, as compiled dynamics write it, is a row already."""

@@ -100,9 +100,11 @@ class Training:
                 observation, _ = env.reset()
                 action = model.learner.begin(0, encode(observation))
             model.next_actions[0] = action
-            model._last_obs = batch(observation)
             is_last = ended or model.stopping or model.num_timesteps >= total_timesteps
-            if missed + 1 < due and not is_last:
+            is_due = is_last or missed + 1 >= due
+            # callbacks may store observations, and the environment may return the same array again
+            model._last_obs = batch(observation, copy=is_due)
+            if not is_due:
                 missed += 1
                 continue
             count_calls(callback, missed)

@@ -1,7 +1,9 @@
 """SB3's callbacks work unchanged, and ours do what they say."""
 
 import gymnasium as gym
+import numpy as np
 import pytest
+from environments import IdentityEnv
 from quick_models import make_model
 from stable_baselines3.common.callbacks import (
     BaseCallback,
@@ -63,6 +65,34 @@ def test_order_of_events(n_envs):
     assert witness.events.count("rollout_end") == sum(d.any() for d in witness.dones)
     assert len(witness.infos) == sum(d.sum() for d in witness.dones) == model._episode_num
     assert all("TimeLimit.truncated" in info and "episode" in info for info in witness.infos)
+
+
+class Stores(BaseCallback):
+    """Stores what is in one of its locals at each step."""
+
+    def __init__(self, name):
+        super().__init__()
+        self.name, self.found = name, []
+
+    def _on_step(self):
+        self.found += list(self.locals[self.name])
+        return True
+
+
+class Reuses(IdentityEnv):
+    """Returns the same array at each step."""
+
+    def _observe(self):
+        self.buffer = vars(self).get("buffer", np.zeros(1, dtype=np.float32))
+        self.buffer[:] = super()._observe()
+        return self.buffer
+
+
+def test_observations_that_callbacks_store_stay_as_they_are():
+    stored, fresh = Stores("new_obs"), Stores("new_obs")
+    make_model(Reuses()).learn(300, callback=stored)
+    make_model(IdentityEnv()).learn(300, callback=fresh)
+    np.testing.assert_array_equal(stored.found, fresh.found)
 
 
 def test_a_callback_stops_the_training():
