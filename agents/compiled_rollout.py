@@ -52,7 +52,8 @@ class Rollout(NamedTuple):
     `parameters`, `state` and `observation` are described in `CompiledDynamics`. `starts`
     (n_envs, n_starts, start_size) has the starts of future episodes. `cursor` (N_CURSOR,), `clock`
     (n_envs, N_CLOCK) and `played` (n_envs, 2) are indexed by the constants above. `episodes`
-    (n_envs * n_starts, 3) has environment, return and length of the episodes that ended during the call.
+    (n_envs * n_starts, 4) has environment, return and length of the episodes that ended during the call,
+    and 1 if they terminated.
     """
 
     parameters: Any
@@ -81,13 +82,14 @@ def play(env_step, rollout, env, action):
 
 
 @inline_kernel
-def turn(env_reset, rollout, env, ended):
+def turn(env_reset, rollout, env, terminated, ended):
     """Move on to the next environment, or reset this one if its episode `ended`."""
     cursor, clock, played = rollout.cursor, rollout.clock[env], rollout.played[env]
     cursor[ROW] += 1
     if ended:
         episode = rollout.episodes[cursor[EPISODES]]
         episode[0], episode[1], episode[2] = env, played[RETURN], clock[ELAPSED]
+        episode[3] = 1.0 if terminated else 0.0
         start = rollout.starts[env, clock[STARTS_USED]]
         env_reset(rollout.parameters[env], rollout.state[env], start, rollout.observation[env])
         cursor[EPISODES] += 1
@@ -161,7 +163,7 @@ def run(observe, agent, env_step, env_reset, rollout, n_steps, block, command):
         if code < 0 and code != PAUSED:
             cursor[FAILED_AFTER] = t
             return code
-        turn(env_reset, rollout, env, ended)
+        turn(env_reset, rollout, env, terminated, ended)
         if code == PAUSED:
             break
     return t

@@ -66,7 +66,7 @@ class CompiledRun:
             played=played,
             state=np.array([one.env.get_state() for one in dynamics]),
             observation=np.array(model._last_obs, dtype=np.float64).reshape(n, -1),
-            episodes=np.zeros((n * STARTS, 3)),
+            episodes=np.zeros((n * STARTS, 4)),
         )
 
     def advance(self, n_steps: int) -> list[dict[str, Any]]:
@@ -79,7 +79,7 @@ class CompiledRun:
             cursor[compiled_rollout.EPISODES] = 0
             made_now = call_compiled(self.learner.play, step, reset, self.rollout, n_steps - made)
             ended = self.rollout.episodes[: cursor[compiled_rollout.EPISODES]].tolist()
-            infos += [self._record(int(env), total, int(length)) for env, total, length in ended]
+            infos += [self._record(int(env), *episode) for env, *episode in ended]
             if made_now < 0:  # an error; the step is counted for all environments
                 made += int(cursor[compiled_rollout.FAILED_AFTER])
                 self.model.num_timesteps += -(-made // n) * n
@@ -134,9 +134,9 @@ class CompiledRun:
                 used[e] = 0
         self._is_handed_over = False
 
-    def _record(self, env: int, total: float, length: int) -> dict[str, Any]:
+    def _record(self, env: int, total: float, steps: float, terminated: float) -> dict[str, Any]:
         monitor = self.monitors[env]
-        seconds = time.time() - monitor.t_start if monitor else 0.0
+        seconds, length = time.time() - monitor.t_start if monitor else 0.0, int(steps)
         episode = episode_record(total, length, seconds)
         if monitor:
             monitor.episode_returns.append(total)
@@ -144,4 +144,4 @@ class CompiledRun:
             monitor.episode_times.append(seconds)
             if monitor.results_writer:
                 monitor.results_writer.write_row(episode)
-        return {"episode": episode}
+        return {"episode": episode, "TimeLimit.truncated": not terminated}

@@ -94,11 +94,12 @@ class GymnasiumVecEnv(VecEnv):
             final = infos[i].pop("final_obs", None)
             infos[i] |= infos[i].pop("final_info", {})
             infos[i]["terminal_observation"] = _row(observations, i) if final is None else final
-            infos[i]["TimeLimit.truncated"] = bool(truncated[i] and not terminated[i])
             seconds = time.time() - self._begun
             infos[i]["episode"] = episode_record(self._returns[i], self._lengths[i], seconds)
             if self._waits:
                 infos[i][WAITS] = True
+        for i, one in enumerate(infos):
+            one["TimeLimit.truncated"] = bool(truncated[i] and not terminated[i])
         self._returns[dones], self._lengths[dones] = 0.0, 0
         self._begins = dones & self._waits
         if self._resets and dones.any():

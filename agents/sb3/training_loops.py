@@ -95,7 +95,6 @@ class Training:
             model.num_timesteps += 1
             action = model.learner.step(0, encode(observation), float(reward), terminated, ended)
             if ended:
-                info["TimeLimit.truncated"] = not terminated
                 info["terminal_observation"] = observation
                 observation, _ = env.reset()
                 action = model.learner.begin(0, encode(observation))
@@ -108,6 +107,7 @@ class Training:
                 missed += 1
                 continue
             count_calls(callback, missed)
+            info["TimeLimit.truncated"] = ended and not terminated
             step = {
                 "actions": np.array([taken]),
                 "new_obs": model._last_obs,
@@ -181,7 +181,7 @@ class Training:
         The callbacks count every call. One that acts at regular intervals therefore acts at the right
         call if its interval is a multiple of `callback_every`. If it is known of all callbacks when they
         are due next, they are called then instead. `dones` and `infos` have an entry for each episode
-        that ended in the chunk.
+        that ended in the chunk, or one for each environment if there is none.
         """
         model, n = self.model, self.model.n_envs
         space: Any = model.observation_space
@@ -199,7 +199,7 @@ class Training:
                     "new_obs": model._last_obs,
                     "rewards": run.rewards,
                     "dones": np.ones(len(infos), dtype=bool) if infos else np.zeros(n, dtype=bool),
-                    "infos": infos or [{} for _ in range(n)],
+                    "infos": infos or [{"TimeLimit.truncated": False} for _ in range(n)],
                 }
                 count_calls(self.callback, calls - 1, n)
                 go_on = self.call_back(step)

@@ -95,6 +95,20 @@ def test_observations_that_callbacks_store_stay_as_they_are():
     np.testing.assert_array_equal(stored.found, fresh.found)
 
 
+def test_all_infos_say_whether_a_time_limit_was_reached():
+    short, ended = {"max_episode_steps": 20}, []
+    envs = gym.make_vec("CartPole-v1", 1, vectorization_mode="sync", **short)
+    for env in (gym.make("CartPole-v1", **short), gym.make(COMPILED, **short), envs):
+        infos = Stores("infos")
+        make_model(env).learn(3_000, callback=infos)
+        limits = [info["TimeLimit.truncated"] for info in infos.found]  # at every step, as in SB3
+        at_ends = [info["TimeLimit.truncated"] for info in infos.found if "episode" in info]
+        assert sum(limits) == sum(at_ends)
+        ended.append(at_ends)
+    assert ended[0] == ended[1] == ended[2]
+    assert set(ended[0]) == {False, True}
+
+
 def test_a_callback_stops_the_training():
     model = make_model()
     model.learn(1_000, callback=Witness(stop_at=123))
