@@ -137,18 +137,24 @@ class KeepBestCallback(EvalCallback):
         self.restore = restore
         self.best_timesteps = 0
         self.best: dict[str, Any] | None = None
-        self._evaluated_model: Any = None
+        self._evaluated: tuple[Any, bool] | None = None  # the model, and whether it reads states
 
     def _init_callback(self) -> None:
-        if self._evaluated_model is not None and self._evaluated_model is not self.model:
-            self._start_anew()
-        self._evaluated_model = self.model
+        self._follow_model()
         with warnings.catch_warnings():  # the evaluation may use another kind of VecEnv
             warnings.filterwarnings("ignore", "Training and eval env are not of the same type")
             super()._init_callback()
 
-    def _start_anew(self) -> None:
-        """Forget the evaluations of another model."""
+    def _follow_model(self) -> None:
+        """Forget all evaluations if the model is another, or if its observations are no states any more.
+
+        The learner of a table then gave way to another kind, which cannot take over its state.
+        """
+        model: Any = self.model
+        found, before = (model, model.one_hot), self._evaluated
+        self._evaluated = found
+        if before is None or (before[0] is model and before[1] <= model.one_hot):
+            return
         self.best, self.best_timesteps = None, 0
         self.best_mean_reward = self.last_mean_reward = -np.inf
         self.evaluations_timesteps, self.evaluations_results = [], []
@@ -160,6 +166,7 @@ class KeepBestCallback(EvalCallback):
         return self.eval_freq if self.eval_freq > 0 else NEVER
 
     def _on_step(self) -> bool:
+        self._follow_model()
         place, file = self.log_path, io.BytesIO()
         self.log_path = file if place else None  # type: ignore[assignment]
         try:
@@ -182,6 +189,8 @@ class KeepBestCallback(EvalCallback):
 
     def give_back(self) -> None:
         """Restore the model's best policy so far, if there is one."""
+        if self.best is not None:
+            self._follow_model()
         if self.best is not None:
             self.model.learner.set_state(self.best)  # type: ignore[attr-defined]
             self.model._last_obs = None  # the current episode was not played by this policy

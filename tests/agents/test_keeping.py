@@ -120,6 +120,36 @@ def test_keep_best_starts_anew_for_another_model(tmp_path):
     np.testing.assert_array_equal(other.learner.codevectors, alone.learner.codevectors)
 
 
+class LaterMixed(gym.Env):
+    """One-hot observations, until some of them are mixtures."""
+
+    observation_space = gym.spaces.Box(0.0, 1.0, (9,))
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self, n_one_hot):
+        self.left = n_one_hot
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.observe(), {}
+
+    def observe(self):
+        self.left -= 1
+        one = np.eye(9, dtype=np.float32)[self.np_random.integers(9)]
+        return one if self.left > 0 else 0.5 * one
+
+    def step(self, action):
+        return self.observe(), float(action), bool(self.np_random.random() < 0.1), False, {}
+
+
+def test_keep_best_forgets_the_table_of_observations_that_are_no_states():
+    keeper = KeepBestCallback(Monitor(LaterMixed(10**9)), 2, eval_freq=400)
+    model = TwoTimescaleQ(env=LaterMixed(900), seed=0).learn(1_000, callback=keeper)
+    assert not model.one_hot
+    assert (keeper.best, keeper.best_timesteps) == (None, 0)
+    assert model.predict(0.5 * np.eye(9)[0], deterministic=True)[0] in (0, 1)
+
+
 def test_keep_best_can_go_back_to_before_the_scale_was_frozen():
     class First(KeepBestCallback):
         def _on_step(self):
