@@ -52,6 +52,15 @@ def whole_or_none(name: str, value: object, lower: int) -> int | None:
     return None if value is None else whole_number(name, value, lower)
 
 
+def plain(value: Any) -> Any:
+    """Convert a number of any type, such as NumPy's, to bool, int or float; others are unchanged."""
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, Integral):
+        return int(value)
+    return float(value) if isinstance(value, Real) else value
+
+
 def check_non_negative(**values: float) -> None:
     """Raise a ValueError if a number is negative, infinite or NaN."""
     for name, value in values.items():

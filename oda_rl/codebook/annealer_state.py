@@ -1,11 +1,13 @@
 """The state of an annealer in a model file."""
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl._schema import GENERATOR
+from oda_rl._validation import plain
 from oda_rl.codebook.bifurcation import PAIRS, Pairs
 from oda_rl.codebook.book import Codebook
 from oda_rl.codebook.schedule import Level
@@ -73,7 +75,7 @@ class StoredAnnealer:
 
     def get_state(self) -> dict[str, Any]:
         """The learned state without the codebook, as nested plain values and arrays."""
-        numbers = {name: n for name, n in vars(self).items() if isinstance(n, bool | int | float)}
+        numbers = {name: plain(n) for name, n in vars(self).items() if isinstance(n, Real | np.bool_)}
         return numbers | {
             "history": [list(level) for level in self.history],
             "pairs": self._pairs.get_state(),

@@ -205,7 +205,7 @@ class CodebookEstimator(
         fitted = {
             name: value
             for name, value in vars(self).items()
-            if name.endswith("_") and name not in FORM and isinstance(value, np.ndarray | int | float)
+            if name.endswith("_") and name not in (*FORM, "history_") and value is not None
         }
         return {"fitted": fitted, "history": [list(point) for point in vars(self).get("history_", [])]}
 

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from oda_rl._validation import plain
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.book import Codebook
 from oda_rl.codebook.divergences import Divergence, get_divergence
@@ -49,8 +50,8 @@ class Settings(NamedTuple):
         invalid or the temperatures are in the wrong order.
         """
         given = USUAL | vars(estimator) | instead
-        settings = cls(**{name: given[name] for name in cls._fields})._replace(
-            cooling=Cooling(given["cooling"], given["schedule"]),
+        settings = cls(**{name: plain(given[name]) for name in cls._fields})._replace(
+            cooling=Cooling(plain(given["cooling"]), given["schedule"]),
             stepsize=Stepsize.of(given["stepsize"]),
             divergence=get_divergence(given["divergence"]),
         )

@@ -101,3 +101,29 @@ def test_cells_of_a_tree_predict_by_the_rule_they_grew_by(tmp_path):
     model.set_params(estimator__rule="bayes").save(tmp_path / "model")
     again = oda_rl.MultiResolutionODA.load(tmp_path / "model.npz")
     np.testing.assert_array_equal(again.predict_proba(X), before)
+
+
+def in_numpy(model):
+    """The model with all numbers among its parameters as scalars of NumPy."""
+    kinds = {bool: np.bool_, int: np.int64, float: np.float32}
+    found = {name: value for name, value in model.get_params().items() if type(value) in kinds}
+    return model.set_params(**{name: kinds[type(value)](value) for name, value in found.items()})
+
+
+@pytest.mark.parametrize(
+    ("cls", "learn"),
+    [(c, name) for c in ESTIMATORS for name in ("fit", "partial_fit") if hasattr(c, name)],
+)
+def test_scalars_of_numpy_are_stored(cls, learn, tmp_path):
+    model = small(cls)
+    if cls is oda_rl.MultiResolutionODA:
+        model.set_params(estimator=oda_rl.ODARegressor(n_warmup=12), layers=2)
+    model = in_numpy(model)
+    before = model.get_params()
+    getattr(model, learn)(X, Y)
+    assert all(value is before[name] for name, value in model.get_params().items())
+    loaded = cls.load(model.save(tmp_path / "model"))
+    assert np.array_equal(loaded.predict(X), model.predict(X))
+    if learn == "partial_fit":
+        after = [one.partial_fit(X, Y).predict(X) for one in (model, loaded)]
+        assert np.array_equal(*after)

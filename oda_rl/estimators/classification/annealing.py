@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl._types import Array, Labels
+from oda_rl._validation import plain
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.codebook.schedule import first_and_last_temperature
 from oda_rl.estimators.classification.book import (
@@ -47,7 +48,7 @@ class ClassSettings(NamedTuple):
     @classmethod
     def of(cls, estimator: Any) -> "ClassSettings":
         """The settings of an estimator; raises a ValueError if its parameters exclude each other."""
-        k = estimator.max_codevectors
+        k = plain(estimator.max_codevectors)
         annealing = Settings.of(estimator, max_codevectors=1 if k == "auto" else k)
         check_variant(estimator.fine_tune, annealing.divergence, "fine_tune")
         if estimator.fine_tune is not None and estimator.mode == "majority":

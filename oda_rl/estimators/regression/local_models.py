@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl._types import Array
+from oda_rl._validation import plain
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.association import add_distances
 from oda_rl.codebook.model_learning import (
@@ -112,7 +113,7 @@ class ModelSettings(NamedTuple):
     @classmethod
     def of(cls, estimator: Any) -> "ModelSettings":
         """The settings of an estimator."""
-        return cls(*(getattr(estimator, name) for name in cls._fields))
+        return cls(*(plain(getattr(estimator, name)) for name in cls._fields))
 
 
 class ModelAnnealer(Annealer):

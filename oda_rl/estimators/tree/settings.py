@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from sklearn.utils._param_validation import validate_parameter_constraints
 
-from oda_rl._validation import check_at_least
+from oda_rl._validation import check_at_least, plain
 from oda_rl.estimators.classification import ODAClassifier
 from oda_rl.estimators.parameters import CONSTRAINTS
 from oda_rl.estimators.partition import ODAPartition
@@ -154,6 +154,7 @@ MOST_LAYERS = 1000
 
 def layers_of(given: int | Sequence[Any], usual: Layer) -> list[Layer]:
     """The layers for a value of the parameter `layers`, with None replaced by the `usual` limits."""
+    given = plain(given)
     if isinstance(given, int) and not isinstance(given, bool):
         check_at_least(1, layers=given)
         if given > MOST_LAYERS:

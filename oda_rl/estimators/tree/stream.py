@@ -1,6 +1,7 @@
 """How a tree learns from a stream and reacts to a change, and what its model file contains."""
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -217,7 +218,7 @@ class StreamTree(Forgetful, TreeEstimator):
 
     def _stored(self) -> dict[str, Any]:
         layers = self.layers
-        if not isinstance(layers, int):
+        if not isinstance(layers, Integral):
             layers = [Layer.of(layer)._asdict() for layer in layers]
         self._settings(begin=False)
         return stored(self, estimator=None, layers=layers, resolutions=None) | {
