@@ -116,7 +116,7 @@ class Checked(BaseEstimator):
             Whether learning starts from scratch; else only parameters in `FREE` may have changed.
         """
         values = self._values()
-        if begin or self._known is None or not all(map(is_, values, self._known[0])):
+        if begin or self._known is None or not _all_same(values, self._known[0]):
             self._validate_params()
             if "divergence" in self.__dict__:
                 get_divergence(self.__dict__["divergence"])
@@ -143,6 +143,13 @@ class Checked(BaseEstimator):
 
 def _same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and np.array_equal(one, other)
+
+
+def _all_same(values: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
+    # Usually they are the same objects, which is faster to see. After unpickling they are only equal.
+    return all(map(is_, values, others)) or all(
+        one is other or _same(one, other) for one, other in zip(values, others, strict=True)
+    )
 
 
 # -- model files -------------------------------------------------------------------------------------

@@ -1,12 +1,13 @@
 """The classifier: what it promises of fits, streams, files, rules, modes and rejected samples."""
 
+import pickle
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from model_files import reloaded
 from sklearn.base import clone
-from sklearn.datasets import load_iris, make_moons
+from sklearn.datasets import load_digits, load_iris, make_moons
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
 from oda_rl import MultiResolutionODA, ODAClassifier
@@ -93,6 +94,16 @@ def test_a_file_goes_on_where_it_was(mode, streamed):
         m.partial_fit(X, names)
     np.testing.assert_array_equal(read.codevectors_, model.codevectors_)
     np.testing.assert_array_equal(read.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("changed", [{}, {"verbose": 1}, {"reject": 0.1}, {"random_state": 1}])
+def test_a_copy_goes_on_the_same_way(changed):
+    X, y = load_digits(return_X_y=True)
+    model = ODAClassifier(local_model=None, validation=None, random_state=0).fit(X[:300], y[:300])
+    copy = pickle.loads(pickle.dumps(model)).set_params(**changed)
+    for one in (model, copy):
+        one.partial_fit(X[300:600], y[300:600])
+    np.testing.assert_array_equal(copy.codevectors_, model.codevectors_)
 
 
 def test_rejects_what_is_far_away():

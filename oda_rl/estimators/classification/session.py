@@ -76,10 +76,11 @@ class ClassSession:
 
     def resume(self, settings: ClassSettings) -> None:
         """Continue with other settings, if they have changed."""
-        known, self.settings = self.settings, settings
-        if settings is not known:
+        changed = settings != self.settings  # not if only parameters for printing or predicting have
+        self.settings = settings
+        if changed:
             self.prepared.clear()
-        if settings is not known or self._n_cells > settings.capacity(self.n_classes):
+        if changed or self._n_cells > settings.capacity(self.n_classes):
             self._share_capacity()
 
     @property
