@@ -116,7 +116,8 @@ class StochasticVQ(CodebookEstimator, StreamEstimator):
             if before - distortion <= self.tol * distortion:
                 break
             before = distortion
-        self._set_codebook(self._location.T.copy(), samples, weight)
+        labelled = self._with_unused(X, sample_weight, samples)
+        self._set_codebook(self._location.T.copy(), samples, weight, labelled)
 
     def _partial_fit(self, X: ArrayLike, y: object, sample_weight: ArrayLike | None) -> None:
         first = not hasattr(self, "_location")
@@ -280,7 +281,8 @@ class DeterministicAnnealing(CodebookEstimator):
         annealer.max_iter = self.max_iter
         self.history_ = annealer.run(samples, shares)
         last: PathPoint = self.history_[-1]
-        self._set_codebook(last.codevectors, samples, weight)
+        labelled = self._with_unused(X, sample_weight, samples)
+        self._set_codebook(last.codevectors, samples, weight, labelled)
         self.n_codevectors_ = last.n_codevectors
         self.temperature_ = last.temperature
         self.n_samples_seen_ = last.n_samples_seen

@@ -116,7 +116,8 @@ class Estimator(InspectMixin, Stored):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs), optional
             Classes or outputs; not used by a clusterer.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights of the samples, relative to their mean. Samples of weight zero are ignored.
+            Weights of the samples, relative to their mean. Nothing is learned from samples of weight
+            zero; a clusterer gives them labels, too.
 
         Returns
         -------

@@ -21,10 +21,14 @@ LAST = 1e3
 
 
 class _Asked(NamedTuple):
-    """Samples, in the units of the path, and weights, kept for finding the clusters later."""
+    """Samples, in the units of the path, and weights, kept for finding the clusters later.
+
+    `labelled` are the samples whose clusters are wanted: those, or more.
+    """
 
     samples: Array
     weight: Array
+    labelled: Array
 
 
 def _lasting_counts(history: Sequence[PathPoint]) -> NDArray[np.int64]:
@@ -247,26 +251,31 @@ class ClustersMixin:
         """Find the clusters now, if that was postponed by `_cluster`."""
         asked = self._asked
         if asked is not None:
-            self._shapes = find_shapes(self._run.history, *asked)
-            self._set_clusters(asked.samples)
+            self._shapes = find_shapes(self._run.history, asked.samples, asked.weight)
+            self._set_clusters(asked)
             self._asked = None
 
-    def _cluster(self, samples: Array, weight: Array) -> None:
-        """Find the clusters of samples in the units of the data, or postpone it to the first use."""
+    def _cluster(self, samples: Array, weight: Array, labelled: Array) -> None:
+        """Find the clusters of samples in the units of the data, or postpone it to the first use.
+
+        The labels are those of `labelled`: the same array, or all samples if some have no weight.
+        """
         self._forget_clusters()
-        samples = self._scaled(samples)
+        same, samples = labelled is samples, self._scaled(samples)
+        asked = _Asked(samples, weight, samples if same else self._scaled(labelled))
         if self._divergence.kind != SQUARED_EUCLIDEAN:
-            self._set_clusters(samples)
-        elif samples.size > KEPT_NUMBERS:
-            self._asked = _Asked(samples, weight)
+            self._set_clusters(asked)
+        elif asked.labelled.size > KEPT_NUMBERS:
+            self._asked = asked
             self._set_lazy_attributes()
         else:
-            self._asked = _Asked(samples.copy(), weight.copy())
+            own = samples.copy()
+            self._asked = _Asked(own, weight.copy(), own if same else asked.labelled.copy())
 
-    def _set_clusters(self, samples: Array) -> None:
-        shapes, n = self._shapes, len(samples)
+    def _set_clusters(self, asked: _Asked) -> None:
+        shapes, n = self._shapes, len(asked.samples)
         self.n_clusters_ = self._count_clusters(n) if shapes is None else len(shapes.centres)
-        self.labels_ = self._clusters_of(samples)
+        self.labels_ = self._clusters_of(asked.labelled)
 
     def _forget_clusters(self) -> None:
         self._asked = self._shapes = None

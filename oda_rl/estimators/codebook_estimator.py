@@ -16,7 +16,7 @@ from oda_rl.density import box_around, histogram, log_density
 from oda_rl.estimators.base import Estimator
 from oda_rl.estimators.feature_scaling import UnitsMixin
 from oda_rl.estimators.parameters import FORM
-from oda_rl.estimators.targets import check_data
+from oda_rl.estimators.targets import check_data, check_samples
 
 
 def _some_weight(weights: Array, sizes: Sizes) -> None:
@@ -250,6 +250,13 @@ class CodebookEstimator(
             warn_of_scales(data.samples, RESCALE)
         return data.samples, data.weight
 
+    def _with_unused(self, X: ArrayLike, sample_weight: ArrayLike | None, samples: Array) -> Array:
+        """All samples of `fit`: the checked `samples`, and those of weight zero, to be labelled, too."""
+        if sample_weight is None:
+            return samples
+        found = check_samples(self, self._divergence, X, reset=False)
+        return samples if len(found) == len(samples) else found
+
     def _check_init(self, init: ArrayLike, n_features: int) -> Array:
         given = numbers_of(init, "init")
         if given.ndim != 2 or given.shape[1] != n_features or not 0 < len(given) <= self.max_codevectors:
@@ -265,8 +272,13 @@ class CodebookEstimator(
         for name in ("labels_", "inertia_"):
             self.__dict__.pop(name, None)
 
-    def _set_codebook(self, codevectors: Array, samples: Array, sample_weight: Array) -> None:
-        """Publish codevectors, and the weights and variances of their cells computed from samples."""
+    def _set_codebook(
+        self, codevectors: Array, samples: Array, sample_weight: Array, labelled: Array
+    ) -> None:
+        """Publish codevectors, the weights and variances of their cells by samples, and labels.
+
+        The cells of the samples in `labelled` are the labels; see `_with_unused`.
+        """
         self.codevectors_ = codevectors
         nearest, closest = self._assign(samples)
         self.inertia_ = float(sample_weight @ closest)
@@ -274,4 +286,4 @@ class CodebookEstimator(
         mass, spread = np.empty(len(codevectors)), np.empty_like(location)
         cell_moments(samples, sample_weight, nearest, len(codevectors), location, mass, spread)
         self.weights_, self.spreads_ = mass, np.ascontiguousarray(spread.T)
-        self.labels_ = nearest
+        self.labels_ = nearest if labelled is samples else self._cells(labelled)

@@ -213,9 +213,10 @@ class ODAPartition(StreamPartition):
         if isinstance(self.scale, str):
             self._use_scale(scale_by(self.scale, samples, weight))
         codevectors = self._run.fit(self._scaled(samples), weight / weight.mean())
-        self._set_codebook(self._unscaled(codevectors), samples, weight)
+        labelled = self._with_unused(X, sample_weight, samples)
+        self._set_codebook(self._unscaled(codevectors), samples, weight, labelled)
         self._publish()
-        self._cluster(samples, weight)
+        self._cluster(samples, weight, labelled)
         data = Data(samples, np.zeros(len(samples), dtype=np.int64), weight)
         mean = np.average(samples, axis=0, weights=weight)
         self._expect_no_change(data, self._losses(PartitionJudge(mean[None]), data))

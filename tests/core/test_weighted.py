@@ -5,10 +5,11 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import make_friedman1
+from sklearn.datasets import load_iris, make_friedman1
 
 from oda_rl import MultiResolutionODA, ODAPartition, ODARegressor
 from oda_rl._statistics import quantiles, variances
+from oda_rl.quantization import DeterministicAnnealing, StochasticVQ
 from oda_rl.resolutions import EffectMap, FeatureMap, RankMap
 
 LIGHT = [1e-12, 1e-4]
@@ -114,3 +115,24 @@ def test_a_feature_next_to_constant_has_no_effect(levels):
         model = ODARegressor(10, random_state=0).fit(X, y)
         assert np.isfinite(model.coef_).all()
     assert model.score(X, y) > 0.5
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ODAPartition(3, random_state=0),
+        ODAPartition(3, divergence="kl", random_state=0),
+        MultiResolutionODA(random_state=0),
+        StochasticVQ(3, random_state=0),
+        DeterministicAnnealing(3),
+    ],
+)
+def test_samples_that_weigh_nothing_get_labels_alone(model):
+    X = load_iris().data
+    used = np.arange(len(X)) % 3 > 0
+    labels = model.fit_predict(X, sample_weight=used.astype(float))
+    without = clone(model).fit(X[used])
+    np.testing.assert_array_equal(model.codevectors_, without.codevectors_)
+    np.testing.assert_array_equal(labels[used], without.labels_)
+    predict = getattr(model, "predict_clusters", model.predict)
+    np.testing.assert_array_equal(labels, predict(X))

@@ -178,7 +178,9 @@ class MultiResolutionODA(StreamTree):
         self._grow_from(settings, data)
         self.n_samples_seen_ = n
         if settings.kind == "clusterer":
-            self.labels_ = self._session.tree.leaf_numbers(data.samples)
+            # samples of weight zero are not among the data, but get labels, too
+            everything = data.samples if sample_weight is None else self._check_again(X)
+            self.labels_ = self._session.tree.leaf_numbers(everything)
         self._expect_no_change(raw, self._blind_losses(raw))
 
     @interrupts_wait
