@@ -10,6 +10,7 @@ from oda_rl._schema import Either, Rules, Schema, some
 from oda_rl._types import Array, Labels
 from oda_rl._validation import SMALLEST_DEVIATION, numbers_of
 from oda_rl.codebook.divergences import Divergence
+from oda_rl.estimators.classes import join_classes, labels_of
 from oda_rl.estimators.classification.base import CodebookClassifier
 from oda_rl.estimators.classification.book import ClassBook
 from oda_rl.estimators.classification.fine_tuning import STEP, VARIANTS, check_variant, learn
@@ -180,12 +181,12 @@ class LVQ(UnitsMixin, CodebookClassifier):
         if self._is_random():
             return data
         codevectors = np.atleast_2d(numbers_of(self.init, "init"))
-        labels = np.asarray(self.init_labels)
+        labels = labels_of(self.init_labels, "init_labels")
         if codevectors.shape != (len(labels), d):
             raise ValueError(f"init must have shape {(len(labels), d)}, got {codevectors.shape}.")
         self._divergence.check(codevectors, "init")
         targets = self.classes_[data.targets]
-        self.classes_ = np.unique(np.concatenate([self.classes_, labels]))
+        self.classes_ = join_classes(self.classes_, labels)
         for mu, c in zip(codevectors, np.searchsorted(self.classes_, labels), strict=True):
             self._append(self._scaled(mu[None]), int(c))
         return data._replace(targets=np.searchsorted(self.classes_, targets).astype(np.int64))

@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from oda_rl._schema import Either, Rules, Schema, Sizes, anything, expect
 from oda_rl.codebook.divergences import Divergence, get_divergence
+from oda_rl.estimators.classes import labels_of
 
 COUNT = Interval(Integral, 1, None, closed="left")
 AT_LEAST_TWO = Interval(Integral, 2, None, closed="left")
@@ -207,10 +208,17 @@ def are_texts(names: Any, sizes: Sizes) -> None:
     expect(all(isinstance(name, str) for name in names), "", "has other values than strings", "strings")
 
 
+def are_labels(value: Any, sizes: Sizes) -> None:
+    """A rule: the value is None, or a list or an array of classes, only numbers or only texts."""
+    if value is not None:
+        labels_of(value, "init_labels")
+
+
 _NUMBERS = Rules(anything, are_numbers)
 # Schemas of parameters whose contents the estimator's own check does not verify.
 LOOSE = {
-    **dict.fromkeys(("class_weight", "init", "init_labels", "scale", "stepsize"), _NUMBERS),
+    **dict.fromkeys(("class_weight", "init", "scale", "stepsize"), _NUMBERS),
+    "init_labels": Rules(anything, are_labels),
     "reject_label": Either(None, "bool", "int", "float", "text"),
 }
 FORM_SCHEMA = {

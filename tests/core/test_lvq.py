@@ -164,6 +164,20 @@ def test_given_codevectors_may_have_classes_without_samples(way):
     assert model.codevectors_[1] == 1.0
 
 
+@pytest.mark.parametrize("kind", [list, np.array])
+@pytest.mark.parametrize("names", [["a", "b", "c"], [0, 1, 2]])
+def test_a_file_holds_given_codevectors_and_their_classes(kind, names):
+    X, y = load_iris(return_X_y=True)
+    classes = np.array(names)[y]
+    model = LVQ(init=X[::50], init_labels=kind(names), random_state=0).fit(X, classes)
+    read = reloaded(model)
+    assert list(read.init_labels) == names
+    for m in (model, read):
+        m.partial_fit(X, classes)
+    np.testing.assert_array_equal(read.codevectors_, model.codevectors_)
+    np.testing.assert_array_equal(read.predict(X), model.predict(X))
+
+
 @pytest.mark.parametrize("variant", ["lvq1", "glvq"])
 def test_a_file_goes_on_where_it_was(variant):
     X, y = load_iris(return_X_y=True)
@@ -181,6 +195,8 @@ def test_a_file_goes_on_where_it_was(variant):
     [
         ({"variant": "glvq", "divergence": "kl"}, "needs divergence='squared_euclidean', got 'kl'"),
         ({"init": [[0.0]]}, "init_labels must be given"),
+        ({"init": [[0.0], [1.0]], "init_labels": [0, "b"]}, "init_labels must be a list of only"),
+        ({"init": [[0.0], [1.0]], "init_labels": ["a", "b"]}, "classes must be only numbers or only"),
     ],
 )
 def test_errors_name_the_parameter(options, message):
