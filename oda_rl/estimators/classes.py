@@ -1,6 +1,7 @@
 """Numbering of classes, including new classes that first occur late in a stream."""
 
 from itertools import pairwise
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,14 @@ def labels_of(classes: Any, name: str) -> NDArray[Any]:
             f"{name} must be a list of only finite numbers or only strings, got {classes!r}."
         )
     return found
+
+
+def check_label(label: Any, name: str) -> None:
+    """Raise a ValueError with the `name` unless a label is a number of 64 bits, a text, or None."""
+    found = np.asarray(label)
+    too_large = isinstance(label, Integral) and abs(int(label)) >= 2**63
+    if label is not None and (found.ndim > 0 or kind_of_classes(found) is None or too_large):
+        raise ValueError(f"{name} must be a number of 64 bits or a text, got {label!r}.")
 
 
 def join_classes(*parts: NDArray[Any]) -> NDArray[Any]:

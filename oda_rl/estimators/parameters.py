@@ -219,7 +219,7 @@ _NUMBERS = Rules(anything, are_numbers)
 LOOSE = {
     **dict.fromkeys(("class_weight", "init", "scale", "stepsize"), _NUMBERS),
     "init_labels": Rules(anything, are_labels),
-    "reject_label": Either(None, "bool", "int", "float", "text"),
+    "reject_label": Either(None, "bool", "int", "float in any", "text"),
 }
 FORM_SCHEMA = {
     "n_features_in_": "count in [1, inf) as d",

@@ -117,6 +117,22 @@ def test_rejects_what_is_far_away():
     assert named.predict([CENTRES[1], (50.0, 50.0)]).tolist() == [1, "far"]
 
 
+@pytest.mark.parametrize("label", [np.nan, -np.inf, np.int64(-7), True, "far", np.str_("far")])
+def test_the_label_of_rejected_samples_is_stored(label):
+    X, y = blobs(20)
+    model = ODAClassifier(reject=0.02, reject_label=label, random_state=0).fit(X, y)
+    found = [one.predict([CENTRES[1], (50.0, 50.0)]).tolist() for one in (model, reloaded(model))]
+    np.testing.assert_equal(found, [[1, label]] * 2)
+
+
+@pytest.mark.parametrize("label", [("far",), 2**70, b"far", 1j, []])
+def test_other_labels_of_rejected_samples_are_refused(label):
+    for learn in ("fit", "partial_fit"):
+        model = ODAClassifier(reject_label=label)
+        with pytest.raises(ValueError, match="reject_label must be a number of 64 bits or a text, got"):
+            getattr(model, learn)(*blobs(20))
+
+
 @pytest.mark.parametrize("scale", ["minmax", "standard", "within"])
 def test_features_stay_scaled_as_a_fit_found_them(scale):
     X, y = blobs()

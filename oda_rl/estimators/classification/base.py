@@ -15,6 +15,7 @@ from oda_rl.estimators.base import Estimator
 from oda_rl.estimators.classes import (
     announced_classes,
     before_new_classes,
+    check_label,
     number_classes,
     number_next_classes,
 )
@@ -45,6 +46,7 @@ class CodebookClassifier(ClassifierMixin, Estimator):
     def _validate_params(self) -> None:
         super()._validate_params()
         check_class_weight(self.class_weight)
+        check_label(self.reject_label, "reject_label")
 
     # -- learning --------------------------------------------------------------------------------
 

@@ -89,7 +89,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     reject : float or None, default=None
         In (0, 1): `predict` returns the `reject_label` for a sample if, by the model, less than this
         part of all samples is as far from their nearest codevector.
-    reject_label : object, default=-1
+    reject_label : number or str, default=-1
         Returned by `predict` for rejected samples.
     t_max, t_min : float or "auto", default="auto"
         First and last temperature, for scaled features; `"auto"` as for `ODAPartition`.
