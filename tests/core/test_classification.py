@@ -133,6 +133,20 @@ def test_other_labels_of_rejected_samples_are_refused(label):
             getattr(model, learn)(*blobs(20))
 
 
+def test_rejected_samples_have_texts_if_classes_have():
+    X, y = blobs(20)
+    names = np.array(["a", "b", "c"])[y]
+    model = ODAClassifier(random_state=0).fit(X, names)
+    for learn in ("fit", "partial_fit"):
+        with pytest.raises(ValueError, match="reject_label must be a string, such as 'rejected'"):
+            getattr(ODAClassifier(reject=0.02), learn)(X, names)
+    with pytest.raises(ValueError, match="reject_label must be a string"):
+        model.set_params(reject=0.02).predict(X)
+    model.set_params(reject_label="nowhere")
+    assert model.predict([CENTRES[1], (50.0, 50.0)]).tolist() == ["b", "nowhere"]
+    assert model.score([CENTRES[1], (50.0, 50.0)], ["b", "b"]) == 0.5
+
+
 @pytest.mark.parametrize("scale", ["minmax", "standard", "within"])
 def test_features_stay_scaled_as_a_fit_found_them(scale):
     X, y = blobs()

@@ -21,7 +21,7 @@ from oda_rl.estimators.classes import (
 )
 from oda_rl.estimators.classification.book import ClassBook, probabilities
 from oda_rl.estimators.feature_scaling import Scaling
-from oda_rl.estimators.targets import Data, check_data
+from oda_rl.estimators.targets import Data, check_data, kind_of_classes
 
 
 class CodebookClassifier(ClassifierMixin, Estimator):
@@ -53,6 +53,7 @@ class CodebookClassifier(ClassifierMixin, Estimator):
     def _fit(self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
         settings = self._settings(begin=True)
         data = check_data(self, self._divergence, X, y, sample_weight, reset=True)
+        self._check_reject_label(data.targets)
         self.classes_, data = number_classes(data, self.class_weight)
         self._fit_classes(settings, data)
 
@@ -101,6 +102,7 @@ class CodebookClassifier(ClassifierMixin, Estimator):
         first = "n_samples_seen_" not in self.__dict__
         settings = self._settings(begin=first)
         data = check_data(self, self._divergence, X, y, sample_weight, reset=first)
+        self._check_reject_label(data.targets)
         known, announced = None if first else self.classes_, announced_classes(classes)
         with self._reporting():
             for rows in self._pieces(data.targets, known, announced):
@@ -139,11 +141,17 @@ class CodebookClassifier(ClassifierMixin, Estimator):
         Returns
         -------
         ndarray of shape (n_samples,)
+
+        Raises
+        ------
+        ValueError
+            If classes are texts, some samples may be rejected, and the `reject_label` is not a text.
         """
         samples = self._check_again(X)
         result = self.classes_[self._numbers(samples)]
         if self.reject is None:
             return result
+        self._check_reject_label(self.classes_)
         far = self._is_far(self._divergences(samples), self.reject)
         label = np.asarray(self.reject_label)
         mixed = (label.dtype.kind in "US") != (result.dtype.kind in "US")
@@ -243,6 +251,16 @@ class CodebookClassifier(ClassifierMixin, Estimator):
     def _log_joint(self, samples: Array, distance: Array) -> Array:
         """log(pi_c p(x | c)) of raw samples, up to a constant for each sample."""
         return self._book.log_joint(distance)
+
+    def _check_reject_label(self, classes: NDArray[Any]) -> None:
+        """Raise a ValueError if `predict` would return numbers among classes that are texts."""
+        if self.reject is None or isinstance(self.reject_label, str):
+            return
+        if kind_of_classes(classes) == "texts":  # neither `score` nor metrics can compare the two
+            raise ValueError(
+                "reject_label must be a string, such as 'rejected', if the classes are strings, got "
+                f"{self.reject_label!r}."
+            )
 
     def _is_far(self, distance: Array, part: float) -> NDArray[np.bool_]:
         nearest = distance.argmin(axis=1)

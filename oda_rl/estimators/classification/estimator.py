@@ -90,7 +90,9 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         In (0, 1): `predict` returns the `reject_label` for a sample if, by the model, less than this
         part of all samples is as far from their nearest codevector.
     reject_label : number or str, default=-1
-        Returned by `predict` for rejected samples.
+        Returned by `predict` for rejected samples. If the classes are texts, it must be a text, too.
+        With a text among classes that are numbers, predictions are an array of objects, which `score`
+        and scikit-learn's metrics do not accept.
     t_max, t_min : float or "auto", default="auto"
         First and last temperature, for scaled features; `"auto"` as for `ODAPartition`.
     cooling : float, default=0.8
