@@ -162,8 +162,8 @@ FORM = ("n_features_in_", "feature_names_in_", "classes_")
 def stored(estimator: Any, /, **others: Any) -> dict[str, Any]:
     """The parameters of a fitted estimator and the form of its data, for `oda_rl.storage.save`.
 
-    A divergence is stored by its name, and a random number generator as None. `others` replace
-    parameters that cannot be stored directly.
+    A divergence is stored by its name, a random number generator as None, and an array-like of another
+    library, or a range, as an array. `others` replace parameters that cannot be stored directly.
     """
     parameters = {**estimator.get_params(deep=False), **others}
     form = {name: getattr(estimator, name) for name in FORM if hasattr(estimator, name)}
@@ -172,6 +172,10 @@ def stored(estimator: Any, /, **others: Any) -> dict[str, Any]:
             parameters[name] = value.name
         elif isinstance(value, np.random.RandomState | np.random.Generator):
             parameters[name] = None
+        elif isinstance(value, range) or (
+            hasattr(value, "__array__") and not isinstance(value, np.ndarray | np.generic)
+        ):
+            parameters[name] = np.asarray(value)
     return {"parameters": parameters, "form": form}
 
 

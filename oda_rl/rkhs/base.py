@@ -165,7 +165,8 @@ class KernelSGD(UnitsMixin, Stored):
     def _read_parameters(self) -> Rules:
         names = {field.name for field in fields(Rules)}
         given = {k: v for k, v in self.get_params(deep=False).items() if k in names}
-        given["adapt"] = (self.adapt,) if isinstance(self.adapt, str) else tuple(self.adapt or ())
+        names = () if self.adapt is None else self.adapt
+        given["adapt"] = (names,) if isinstance(names, str) else tuple(names)
         return Rules(kind=self.losses[self.loss], **given)
 
     def _weights_of(self, samples: Array, sample_weight: ArrayLike | None) -> Array:

@@ -127,3 +127,27 @@ def test_scalars_of_numpy_are_stored(cls, learn, tmp_path):
     if learn == "partial_fit":
         after = [one.partial_fit(X, Y).predict(X) for one in (model, loaded)]
         assert np.array_equal(*after)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        oda_rl.ODAPartition(3, random_state=0),
+        quantization.LVQ(random_state=0, init_labels=[0, 1]),
+        quantization.StochasticVQ(2, random_state=0),
+        oda_rl.KernelSGDClassifier(random_state=0),
+    ],
+)
+def test_data_frames_and_series_are_stored(model, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    names = ["bandwidth", "stepsize"]
+    given = {"scale": range(1, 3), "init": X[::12], "init_labels": [0, 1], "adapt": names}
+    for name in given.keys() & set(model.get_params()):
+        make = pandas.DataFrame if name == "init" else pandas.Series
+        model.set_params(**{name: make(given[name])})
+    model.fit(X, Y)
+    loaded = type(model).load(model.save(tmp_path / "model"))
+    assert np.array_equal(loaded.predict(X), model.predict(X))
+    if hasattr(model, "scale"):
+        loaded = type(model).load(model.set_params(scale=range(1, 3)).fit(X, Y).save(tmp_path / "model"))
+        assert np.array_equal(loaded.predict(X), model.predict(X))
