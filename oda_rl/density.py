@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from oda_rl._types import Array, Labels
-from oda_rl._validation import check_at_least, numbers_of
+from oda_rl._validation import CONSTANT, check_at_least, numbers_of
 
 # The least standard deviation of a cell along a feature, relative to the root of the mean variance.
 RELATIVE_WIDTH = 1e-6
@@ -37,13 +37,20 @@ def log_volumes(spreads: Array, weights: Array) -> Array:
     return unit_ball + 0.5 * np.sum(np.log((d + 2.0) * floored(spreads, weights)), axis=1)
 
 
-def box_around(codevectors: Array, spreads: Array) -> Array:
+def box_around(codevectors: Array, spreads: Array, minimum: float = -np.inf) -> Array:
     """The bounding box of the data, of shape (2, n_features): lower and upper ends.
 
-    Cells that are filled uniformly reach sqrt(3) standard deviations to either side.
+    Cells that are filled uniformly reach sqrt(3) standard deviations to either side. A constant feature,
+    which has no density, gets a width of one, so that the density is that of the others; its interval
+    does not go below `minimum`, the least value in the domain of the divergence.
     """
     reach = np.sqrt(3.0 * spreads)
-    return np.stack([(codevectors - reach).min(axis=0), (codevectors + reach).max(axis=0)])
+    lower, upper = (codevectors - reach).min(axis=0), (codevectors + reach).max(axis=0)
+    middle = 0.5 * (lower + upper)
+    rounding = CONSTANT * np.abs(middle)
+    width = np.maximum(1.0, 2.0 * rounding)  # far from zero, floats are further apart than one
+    low, constant = np.maximum(middle - 0.5 * width, minimum), upper - lower <= rounding
+    return np.stack([np.where(constant, low, lower), np.where(constant, low + width, upper)])
 
 
 def cell_volumes(

@@ -179,7 +179,8 @@ class CodebookEstimator(
         X : array-like of shape (n_samples, n_features)
             Points at which to evaluate.
         box : array-like of shape (2, n_features) or None, default=None
-            Lower and upper ends of the box; by default estimated from the variances of the cells.
+            Lower and upper ends of the box; by default estimated from the variances of the cells, with
+            a width of one for a constant feature: the density is then that of the other features.
         n_draws : int, default=100_000
             Number of random points, uniform in the box, by which the volumes are estimated.
         seed : int, default=0
@@ -196,8 +197,9 @@ class CodebookEstimator(
             If the box is invalid or `n_draws` is not positive.
         """
         samples = self._check_again(X)
-        ends = box_around(self.codevectors_, self.spreads_) if box is None else box
-        return histogram(samples, ends, self._cells, self.weights_, n_draws, seed)
+        if box is None:
+            box = box_around(self.codevectors_, self.spreads_, self._divergence.minimum)
+        return histogram(samples, box, self._cells, self.weights_, n_draws, seed)
 
     # -- for the estimators ----------------------------------------------------------------------
 

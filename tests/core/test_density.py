@@ -70,3 +70,15 @@ def test_densities_that_there_are_not_are_refused():
     shared = ODAClassifier(20, mode="majority", random_state=0).fit(samples, labels)
     with pytest.raises(ValueError, match="mode='majority'"):
         shared.class_density(samples)
+
+
+@pytest.mark.filterwarnings("ignore:feature")  # 0.1 varies by rounding
+@pytest.mark.parametrize("value", [0.0, 0.1, -3.0, 1e9])
+@pytest.mark.parametrize("divergence", ["squared_euclidean", "kl"])
+def test_a_constant_feature_leaves_the_density_of_the_others(value, divergence):
+    X = np.random.default_rng(0).uniform(2.0, 4.0, size=(300, 2))
+    beside = np.c_[X, np.full(len(X), value if divergence == "squared_euclidean" else abs(value))]
+    model = ODAPartition(1, divergence=divergence, random_state=0)
+    expected = model.fit(X).histogram_density(X)[0]
+    found = model.fit(beside).histogram_density(beside)[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
