@@ -165,8 +165,8 @@ class KernelSGD(UnitsMixin, Stored):
     def _read_parameters(self) -> Rules:
         names = {field.name for field in fields(Rules)}
         given = {k: v for k, v in self.get_params(deep=False).items() if k in names}
-        names = () if self.adapt is None else self.adapt
-        given["adapt"] = (names,) if isinstance(names, str) else tuple(names)
+        adapt = () if self.adapt is None else self.adapt
+        given["adapt"] = (adapt,) if isinstance(adapt, str) else tuple(adapt)
         return Rules(kind=self.losses[self.loss], **given)
 
     def _weights_of(self, samples: Array, sample_weight: ArrayLike | None) -> Array:
