@@ -128,6 +128,13 @@ class Divergence:
         """Whether this is the squared Euclidean distance of the package, whatever its name."""
         return bool(self.kind == kernels.SQUARED_EUCLIDEAN)
 
+    def bound_below(self, inside: float) -> float:
+        """The lower end of a range of coordinates in the domain, about a coordinate `inside`.
+
+        This is the minimum, or, as an open minimum is outside the domain, halfway from there.
+        """
+        return 0.5 * (self.minimum + inside) if self.open_minimum else self.minimum
+
     def contains(self, samples: Array) -> bool:
         """Whether `check` accepts samples: fast, for C-contiguous, writeable arrays of float64."""
         return bool(_are_inside(samples, self.minimum, self.open_minimum, LARGEST))

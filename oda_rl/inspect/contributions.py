@@ -237,6 +237,7 @@ def explain(
     changes = []
     if counterfactuals and settings.kind != "regressor":
         low, high = search_range(model.codevectors_)
+        low = np.maximum(low, model._lower_bounds(model.codevectors_))
         decide = partial(call_unnamed, model.predict)
         changes = find_counterfactuals(decide, point, low, high, names)
     by_region = settings.kind == "classifier" and settings.rule == "bayes" and len(steps) > 1
@@ -329,7 +330,8 @@ def _round_outwards(
         unit = 10.0 ** (floor(log10(abs(change))) - digits + 1)
         rounded = float(f"{copysign(ceil(abs(change) / unit) * unit, change):.{digits}g}")
         tried = [start + rounded, float(f"{start:g}") + rounded]  # from the exact and the printed value
-        if ends[0] <= tried[0] <= ends[1] and (decisions_at(tried) == decision).all():
+        inside = ends[0] <= min(tried) and max(tried) <= ends[1]
+        if inside and (decisions_at(tried) == decision).all():
             return rounded
     return change
 

@@ -206,17 +206,13 @@ class InspectMixin:
         """
         model, kind = self._fitted_and_kind()
         codevectors = np.asarray(self.codevectors_, dtype=float)
-        d, least, geometry = codevectors.shape[1], -np.inf, self._geometry()
-        if geometry is not None:
-            least = geometry[0].minimum
-            if geometry[0].open_minimum:  # the domain of the divergence excludes its border
-                least = 0.5 * (least + float(codevectors.min()))
+        d = codevectors.shape[1]
         names = getattr(self, "feature_names_in_", [f"feature {j}" for j in range(d)])
         common: dict[str, Any] = {
             "codevectors": codevectors,
             "weights": np.asarray(self.weights_, dtype=float),
             "feature_names": [str(name) for name in names],
-            "low": np.full(d, least),
+            "low": self._lower_bounds(codevectors),
             "high": np.full(d, np.inf),
             "distance": self._distance_from(codevectors),
             "history": getattr(self, "history_", ()),
@@ -278,6 +274,14 @@ class InspectMixin:
     def _geometry(self) -> tuple[Any, Callable[[Array], Array]] | None:
         """The divergence, and the function that scales samples for it; None without polytope cells."""
         return None
+
+    def _lower_bounds(self, codevectors: Array) -> Array:
+        """Lower bounds (n_features,) of points in the domain of the divergence; -inf without one."""
+        divergence = getattr(self, "_divergence", None)
+        least = -np.inf
+        if divergence is not None:
+            least = divergence.bound_below(float(codevectors.min()))
+        return np.full(codevectors.shape[1], least)
 
     def _distance_from(self, codevectors: Array) -> Callable[[Array], Array] | None:
         """The function from points to their divergences from codevectors, all in the data's units."""

@@ -153,6 +153,22 @@ def test_counterfactuals_change_the_prediction_as_they_are_printed(classifier, c
     assert explain(classifier, IRIS.data[77]).counterfactuals == ()
 
 
+@pytest.mark.parametrize("divergence", ["kl", "itakura_saito"])
+def test_counterfactuals_and_pictures_of_trees_stay_inside_the_domain(divergence):
+    X = np.random.default_rng(0).gamma(1.0, size=(300, 3)) * [1.0, 2.0, 0.1]
+    X = np.maximum(X, 1e-3)
+    y = (X[:, 0] > 1.0).astype(int)
+    for template, targets in (
+        (ODAClassifier(divergence=divergence), y),
+        (ODAPartition(divergence=divergence), None),
+    ):
+        model = MultiResolutionODA(template, random_state=0).fit(X, targets)
+        changes = [one for x in X[:8] for one in explain(model, x, counterfactuals=True).counterfactuals]
+        assert len(changes) > 4
+        low, high = view_of(model).limits()
+        model.predict(np.vstack([low, high]))  # raises an error outside the domain
+
+
 def test_rules_lead_where_the_model_does(classifier):
     nested = rules(classifier, NAMES)
     json.dumps(nested)

@@ -18,6 +18,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from oda_rl._types import Array
+from oda_rl.codebook.divergences import Divergence
 from oda_rl.density import histogram
 from oda_rl.estimators.base import Estimator
 from oda_rl.estimators.classification.base import CodebookClassifier
@@ -272,9 +273,12 @@ class TreeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         samples = self._check_again(X)
         return self._session.task.predict(self._session.tree, samples)
 
+    @property
+    def _divergence(self) -> Divergence:
+        return self._fitted.settings.annealing.divergence
+
     def _check_again(self, X: ArrayLike) -> Array:
-        divergence = self._fitted.settings.annealing.divergence
-        return check_samples(self, divergence, X, reset=False)
+        return check_samples(self, self._divergence, X, reset=False)
 
     def _check(
         self,
