@@ -36,7 +36,7 @@ class Stream:
         The clone that learns; reading it first learns from the samples in the buffer.
     features : list of str or None
         Names of the features in the order of the columns: those of the first sample, sorted. A feature
-        that is missing later is replaced by its mean so far; a new one is ignored.
+        that is missing later is replaced by its mean so far, or by 0; a new one is ignored.
 
     Notes
     -----
@@ -253,10 +253,9 @@ class Stream:
         """A sample (1, n_features), with missing features replaced by their means so far."""
         row, complete = self._row(x)
         found = np.array((row,), dtype=np.float64)
-        return found if complete else self._with_means(found)
-
-    def _with_means(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.where(np.isnan(rows), self._sum / np.maximum(self._count, 1.0), rows)
+        if complete:
+            return found
+        return np.where(np.isnan(found), self._sum / np.maximum(self._count, 1.0), found)
 
     def _learn_buffer(self) -> None:
         """Learn from the samples in the buffer, one by one if that fails; then raise the first error."""
@@ -279,9 +278,16 @@ class Stream:
 
     def _learn(self, samples: list[tuple[Any, bool, Target, float]]) -> None:
         rows, complete, targets, weights = zip(*samples, strict=True)
-        found = filled = np.array(rows, dtype=np.float64)
+        found = np.array(rows, dtype=np.float64)
+        filled, sums, counts = found, self._sum + found[0], self._count + len(found)
+        if len(found) > 1:  # added one after the other, so that the block makes no difference
+            sums = np.vstack([self._sum, found]).cumsum(axis=0)[-1]
         if not all(complete):
-            filled = self._with_means(found)
+            absent = np.isnan(found)
+            summed = np.vstack([self._sum, np.where(absent, 0.0, found)]).cumsum(axis=0)
+            counted = np.vstack([self._count, ~absent]).cumsum(axis=0)
+            filled = np.where(absent, summed[:-1] / np.maximum(counted[:-1], 1.0), found)
+            sums, counts = summed[-1], counted[-1]
         y = None
         if self._outputs is not None:
             y = np.array(targets)
@@ -293,12 +299,7 @@ class Stream:
         if weights.count(1.0) < len(weights):  # weights of one need no checks
             known["sample_weight"] = np.array(weights)
         self._estimator.partial_fit(filled, y, **known)
-        if filled is found:
-            self._sum += found[0] if len(found) == 1 else found.sum(axis=0)
-            self._count += len(found)
-        else:
-            self._sum += np.nansum(found, axis=0)
-            self._count += (~np.isnan(found)).sum(axis=0)
+        self._sum, self._count = sums, counts
         self._n_learned += len(samples)
         if self._kind == "Classifier":
             self._classes.update(targets)

@@ -69,6 +69,23 @@ def test_missing_features_count_as_their_mean_and_new_ones_not_at_all():
     assert stream.predict_one({"a": 0.5, "b": float("nan"), "c": 7.0}) == expected
 
 
+def test_missing_features_are_replaced_by_the_mean_of_earlier_samples_whatever_the_block():
+    rng, streams = np.random.default_rng(0), []
+    present = rng.uniform(size=(100, 2)) < 0.7
+    for block in (1, 7, 200):
+        streams.append(Stream(ODAPartition(4, n_warmup=20, random_state=0), block=block))
+        for x, both in zip(samples(100), present, strict=True):
+            kept = {name: x[0][name] for name, here in zip("ab", both, strict=True) if here}
+            streams[-1].learn_one(kept if streams[-1].features else x[0])
+    for stream in streams[1:]:
+        found, expected = stream.estimator.codevectors_, streams[0].estimator.codevectors_
+        np.testing.assert_array_equal(found, expected)
+    stream = Stream(ODAPartition(1, random_state=0))
+    for x in ({"a": 1000.0, "b": 0.0}, {"a": 2000.0, "b": 3.0}, {"b": 6.0}):
+        stream.learn_one(x)
+    np.testing.assert_array_equal(stream.estimator.codevectors_, [[1500.0, 3.0]])
+
+
 def test_several_outputs_are_dictionaries():
     stream = Stream(ODARegressor(4, random_state=0))
     assert stream.predict_one({"a": 0.0}) == 0.0
