@@ -184,6 +184,31 @@ def test_chunks_do_not_matter(chunk):
     np.testing.assert_allclose(whole.codevectors_, parts.codevectors_, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.parametrize(
+    "kind", [{"mode": "lvq"}, {"fine_tune": "lvq1", "rule": "nearest", "max_codevectors": 12}]
+)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_neither_chunks_nor_samples_of_weight_zero_matter_to_lvq(kind, weighted):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(700, 3))
+    y = (X[:, 0] + 0.5 * rng.normal(size=700) > 0).astype(int) + (X[:, 1] > 1.0)
+    weight = rng.integers(0, 3, 700).astype(float) if weighted else np.ones(700)
+    models = []
+    for chunk in (10, 700):
+        model = ODAClassifier(local_model=None, random_state=0, **kind)
+        for start in range(0, len(X), chunk):
+            rows = slice(start, start + chunk)
+            model.partial_fit(X[rows], y[rows], sample_weight=weight[rows])
+        models.append(model)
+    used = weight > 0.0
+    model = ODAClassifier(local_model=None, random_state=0, **kind)
+    models.append(model.partial_fit(X[used], y[used], sample_weight=weight[used]))
+    for model in models[1:]:
+        np.testing.assert_allclose(model.codevectors_, models[0].codevectors_, rtol=1e-6, atol=1e-9)
+        np.testing.assert_array_equal(model.predict(X), models[0].predict(X))
+    assert models[0].converged_ or "mode" in kind or weighted
+
+
 @pytest.mark.parametrize("mode", ["conditional", "majority"])
 @pytest.mark.parametrize("chunk", [1, 37])
 def test_classes_may_come_late_in_any_chunks(mode, chunk):

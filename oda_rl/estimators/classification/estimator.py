@@ -159,7 +159,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     temperature. A stream compares several widths on samples before it learns from them, and limits the
     memory of cells that would otherwise lag behind (`memory_`), unless `forgetting` is None. It rescales
     the features whenever the number of samples has doubled. With `mode="majority"` or `"lvq"`, and
-    until `fine_tune` begins, a stream is learned in a Python loop over samples.
+    with `fine_tune`, a stream is learned in a Python loop over samples.
 
     References
     ----------

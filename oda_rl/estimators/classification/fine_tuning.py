@@ -216,37 +216,41 @@ def repel(session: Any, data: Data) -> None:
     annealers = [run.annealer for run in session.runs if run.annealer is not None]
     if not annealers:
         return
-    location, label, count = _joined(session)
+    location, label, weight = _joined(session)
+    count = weight * session.mass[label]
     temperature = min(0.0 if a.done and a.harden else a.temperature for a in annealers)
     kind, minimum = session.divergence.kind, session.divergence.minimum
-    weight = count / session.mass.sum()
-    soft_lvq(kind, minimum, *data, temperature, True, location, weight, label, count)
+    share = count / session.mass.sum()
+    soft_lvq(kind, minimum, *data, temperature, True, location, share, label, count)
     _put_back(session, location)
 
 
-def tune(session: Any, data: Data) -> None:
-    """Fine-tune on samples of a stream after the annealing; `session.n_measured` must include them."""
+def tune(session: Any, data: Data, mass: Array) -> None:
+    """Fine-tune on samples of a stream after the annealing; `session.n_measured` must include them.
+
+    Each sample first adds its `mass` (n_samples,) to that of its class in the session. The steps of LVQ1
+    depend on the weight of all samples of a class so far, of which each codevector has its share.
+    """
     n = len(data.weight)
     if n == 0:
         return
-    location, label, count = _joined(session)
+    location, label, weight = _joined(session)
     variant, divergence = session.settings.fine_tune, session.divergence
-    if variant == "lvq1":
-        learn(variant, divergence, data, STEP, location, label, count)
-    else:
-        for t in range(n):
-            step = STEP / (1.0 + (session.n_measured - n + t) / (100.0 * len(label)))
-            learn(variant, divergence, data.take(slice(t, t + 1)), step, location, label, count)
+    for t in range(n):
+        session.mass[data.targets[t]] += mass[t]
+        step = STEP / (1.0 + (session.n_measured - n + t) / (100.0 * len(label)))
+        one, count = data.take(slice(t, t + 1)), weight * session.mass[label]
+        learn(variant, divergence, one, step, location, label, count)
     _put_back(session, location)
 
 
 def _joined(session: Any) -> tuple[Array, Labels, Array]:
-    """Join the codebooks of all classes that anneal: locations, class numbers, weights in samples."""
+    """Join the codebooks of all classes that anneal: locations, class numbers, weights in the class."""
     books = [(c, run.annealer.codebook) for c, run in enumerate(session.runs) if run.annealer]
     location = np.concatenate([book.location[:, : len(book)] for _, book in books], axis=1)
     label = np.repeat([c for c, _ in books], [len(book) for _, book in books]).astype(np.int64)
-    count = np.concatenate([book.weights * session.mass[c] for c, book in books])
-    return np.ascontiguousarray(location), label, count
+    weight = np.concatenate([book.weights for _, book in books])
+    return np.ascontiguousarray(location), label, weight
 
 
 def _put_back(session: Any, location: Array) -> None:

@@ -153,8 +153,9 @@ class ClassSession:
             piece, data = data.take(slice(0, n)), data.take(slice(n, None))
             self._measure(piece)
             if self.is_warm:
-                self._learn(piece)
+                self._learn(piece, piece.weight)
             else:
+                np.add.at(self.mass, piece.targets, piece.weight)
                 self.waiting = self.waiting.joined(piece)
             if self.n_measured == self.rescale_at:
                 self.rescale_at *= 2
@@ -164,12 +165,13 @@ class ClassSession:
         self.moments.observe(*data)
         self.n_measured += len(data.weight)
         np.add.at(self.counts, data.targets, 1.0)
-        np.add.at(self.mass, data.targets, data.weight)
 
-    def _learn(self, data: Data) -> None:
+    def _learn(self, data: Data, mass: Array) -> None:
+        """Learn from raw samples; each adds its `mass` (n_samples,) to that of its class, if any."""
         data = data._replace(samples=self.scaling(data.samples))
         mode, fine_tune = self.settings.mode, self.settings.fine_tune
         if mode == "conditional" and fine_tune is None:
+            np.add.at(self.mass, data.targets, mass)
             classes = sorted(set(data.targets.tolist()))
             for c in classes:
                 own = data if len(classes) == 1 else data.take(np.flatnonzero(data.targets == c))
@@ -178,6 +180,7 @@ class ClassSession:
         done = 0
         while done < len(data.weight) and not (mode == "conditional" and self.annealed):
             one = data.take(slice(done, done + 1))
+            self.mass[one.targets[0]] += mass[done]
             run = self.runs[0 if self.settings.shared else int(one.targets[0])]
             run.observe(one.samples, one.weight)
             if self.settings.shared:
@@ -185,7 +188,7 @@ class ClassSession:
             elif mode == "lvq":
                 repel(self, one)
             done += 1
-        tune(self, data.take(slice(done, None)))
+        tune(self, data.take(slice(done, None)), mass[done:])
 
     def _vote(self, one: Data) -> None:
         """Count a vote for a class in the nearest cell; splits and merges take the payload along."""
@@ -203,7 +206,7 @@ class ClassSession:
         self.scaling = self.moments.scaling(self.settings.scale, self.divergence)
         if len(self.waiting.weight) > 0:
             waiting, self.waiting = self.waiting, self.waiting.take(slice(0, 0))
-            self._learn(waiting)
+            self._learn(waiting, np.zeros(len(waiting.weight)))  # their mass has been added
         elif self.settings.scale is not None:
             for run in self.runs:
                 move(run, old, self.scaling)
