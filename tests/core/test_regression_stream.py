@@ -68,6 +68,52 @@ def test_later_inputs_may_lie_anywhere():
     assert np.isinf(model._run.scaling.low[:2]).all()
 
 
+def rising(n, high, seed=0):
+    """Samples of a sine on a slope, with first inputs from 0 to `high`; the second does not matter."""
+    X = np.random.default_rng(seed).uniform(0.0, [high, 9.0], (n, 2))
+    return X, np.sin(X[:, 0]) + X[:, 0]
+
+
+def test_a_stream_after_a_fit_learns_outside_the_range_of_the_fit():
+    model = ODARegressor(kernel=None, random_state=0).fit(*rising(600, 3.0))
+    X, y = rising(6000, 9.0, seed=1)
+    X_test, y_test = rising(500, 9.0, seed=2)
+    X_far = X_test * 100.0
+    before = model.predict(X_far)
+    for start in range(0, len(X), 500):
+        np.testing.assert_array_equal(model.predict(X_far), before)  # predictions widen nothing
+        model.partial_fit(X[start : start + 500], y[start : start + 500])
+        before = model.predict(X_far)
+    assert model.score(X_test, y_test) > 0.9
+
+
+@pytest.mark.parametrize("kernel", [None, "auto"])
+def test_how_a_fitted_range_widens_does_not_depend_on_chunks_or_files(kernel):
+    fitted = ODARegressor(12, kernel=kernel, random_state=0).fit(*rising(300, 3.0))
+    X, y = rising(120, 9.0, seed=1)
+    X[50, 0] = 1e9
+    whole, single, files = (copy.deepcopy(fitted) for _ in range(3))
+    whole.partial_fit(X, y)
+    for i in range(len(X)):
+        single.partial_fit(X[i : i + 1], y[i : i + 1])
+    for start in range(0, len(X), 40):
+        files = reloaded(files.partial_fit(X[start : start + 40], y[start : start + 40]))
+    for model in (single, files):
+        np.testing.assert_allclose(model.codevectors_, whole.codevectors_, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(model.predict(2.0 * X), whole.predict(2.0 * X), rtol=1e-9)
+
+
+@pytest.mark.parametrize("wild", [1e3, 1e9, 1e60])
+def test_one_wild_input_after_a_fit_does_little_harm(wild):
+    fitted = ODARegressor(12, forgetting=None, random_state=0).fit(*rising(300, 3.0))
+    X, y = rising(100, 3.0, seed=1)
+    usual = copy.deepcopy(fitted).partial_fit(X, y).score(X, y)
+    X[50] = wild
+    model = fitted.partial_fit(X, y)
+    X_test, y_test = rising(200, 3.0, seed=2)
+    assert model.score(X_test, y_test) > usual - 0.02 > 0.9
+
+
 def test_an_input_that_hardly_ever_differs_is_not_wild():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.random(3000) < 0.02, rng.normal(size=3000)]).astype(float)

@@ -147,7 +147,8 @@ class ODARegressor(Forgetful, CodebookRegressor):
     Predictions are clipped at a tenth of the range of the outputs seen beyond that range. `fit` clips
     inputs at a quarter of their range beyond it, where the range is that of all samples but the
     outermost hundredth; or, with long tails and if this clearly lowers cross-validated errors, at the
-    range of all samples.
+    range of all samples. A stream after `fit` widens this range by the samples that it learns from, at
+    first by at most a quarter of a standard deviation each, except for inputs mapped by their ranks.
 
     A user-defined local model is called in Python for every sample: some 80 times slower.
 

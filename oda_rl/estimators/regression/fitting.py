@@ -154,7 +154,8 @@ def fit_once(
     The error is infinite unless built-in models are fitted to all samples at the end.
     """
     d, score, samples, models = run.n_inputs, np.inf, run.insert_effects(samples), run.models
-    run.scaling = scaling = Scaling.of(samples, weight, d, models.output_weight, range_of, ranked)
+    scaling = Scaling.of(samples, weight, d, models.output_weight, range_of, ranked).widening(d)
+    run.scaling = scaling
     standard = scaling.with_outputs(samples, d)
     followed = standard[:, d:]
     for i in range(models.pilot_rounds):

@@ -24,6 +24,8 @@ LEAST_LEFT = 0.1
 MOST_COLUMNS = 1000
 # Number of samples whose columns are computed at a time.
 BLOCK = 1024
+# Smallest singular value, as a part of the largest, of shares that are inverted.
+LEAST_SINGULAR = 0.1
 # Overlaps that are tried by cross-validation.
 SOFTNESSES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 
@@ -254,8 +256,13 @@ def second_moments(
     return np.ascontiguousarray(inverse.reshape(k, -1).T)
 
 
-def tangents(codevectors: Array, theta: Array, temperature: float, metric: Array) -> Array:
-    """Models of single cells that have the values, and the slopes, of the mixture at their codevectors.
+def separate(
+    codevectors: Array, theta: Array, temperature: float, metric: Array, overlap: float
+) -> Array:
+    """Models of single cells that describe a mixture near their codevectors, for less overlap.
+
+    Linear models are the tangents of the mixture at the codevectors. Constants are such that they have
+    the values of the mixture there, when they overlap.
 
     Parameters
     ----------
@@ -267,17 +274,20 @@ def tangents(codevectors: Array, theta: Array, temperature: float, metric: Array
         At which the cells overlap in the mixture.
     metric : ndarray of shape (n_inputs,)
         Standardised inputs times this are in the units of the distance.
+    overlap : float
+        The temperature at which the cells will overlap.
 
     Returns
     -------
     ndarray of shape (n_outputs, q, n_cells)
     """
-    share = np.empty((len(codevectors), len(codevectors)))
-    location = np.ascontiguousarray(codevectors.T)
-    associate_inputs(codevectors, location, len(codevectors), temperature, share)
-    points = codevectors / metric
+    k, location = len(codevectors), np.ascontiguousarray(codevectors.T)
+    share, points = np.empty((k, k)), codevectors / metric
+    associate_inputs(codevectors, location, k, temperature, share)
     if theta.shape[1] == 1:
-        return np.einsum("ki,mqi->mqk", share, theta)
+        own = np.empty((k, k))
+        associate_inputs(codevectors, location, k, overlap, own)
+        return np.linalg.lstsq(own, share @ theta[:, 0].T, LEAST_SINGULAR)[0].T[:, None]
     values = theta[:, :1].transpose(0, 2, 1) + np.einsum("kd,mdi->mik", points, theta[:, 1:])
     # The derivative of a share is 2 / T times the share, times its codevector less the mean of all.
     apart = codevectors[None] - (share @ codevectors)[:, None]

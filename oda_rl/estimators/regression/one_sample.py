@@ -15,13 +15,15 @@ from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.model_learning import Models
 from oda_rl.estimators.one_sample import OTHERS, Prepared, gather_rows, learn_rows, open_cells
 from oda_rl.estimators.regression.local_models import ModelAnnealer
+from oda_rl.estimators.regression.widening import admit_sample
 from oda_rl.estimators.session import Run
 
 
 class OwnModels(NamedTuple):
     """The arrays of a run's `Scaling`, and those of the models of its cells as in `Models`.
 
-    With d inputs and m outputs the first five are (d + m,); `targets` (n_rows, m) are standardised.
+    With d inputs and m outputs the first five are (d + m,), and `step` is (d,), or empty; `targets`
+    (n_rows, m) are standardised.
     """
 
     mean: Float1
@@ -29,6 +31,7 @@ class OwnModels(NamedTuple):
     metric: Float1
     low: Float1
     high: Float1
+    step: Float1
     unscale: Float1
     theta: Float2
     gain: Float2
@@ -54,6 +57,7 @@ def learn_one_output(table, kind, sample, softness):
         if j >= d:
             own.low[j] = min(own.low[j], sample[0, j])
             own.high[j] = max(own.high[j], sample[0, j])
+    admit_sample(rows[0], own.low, own.high, own.deviation, own.step)
     gather_rows(cells)
     for t in range(len(rows)):
         for j in range(rows.shape[1]):
@@ -87,7 +91,7 @@ class PreparedOutputs(Prepared):
         payload, rows = annealer.codebook.payload, annealer.codebook.rows
         self.targets: NDArray[np.float64] = np.empty((n_rows, run.n_outputs))
         models = OwnModels(
-            *(scaling.mean, scaling.deviation, scaling.metric, scaling.low, scaling.high),
+            *(scaling.mean, scaling.deviation, scaling.metric, scaling.low, scaling.high, scaling.step),
             *(annealer.unscale, payload[rows("theta")], payload[rows("gain")]),
             *(payload[rows("seen")][0], payload[rows("noise")], annealer.figures, self.targets),
         )

@@ -17,6 +17,7 @@ from oda_rl.estimators.regression.mixture import (
     nearest_distances,
     predict_all,
 )
+from oda_rl.estimators.regression.widening import FIRST_STEP, admit_samples
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data, within_reach
@@ -36,6 +37,7 @@ BEYOND, OUTERMOST = 0.25, 0.005
 # most a part FEW_WILD of the samples do.
 WILD, FEW_WILD = 20.0, 0.02
 NO_KNOTS: Array = np.empty((0, 0))
+NO_STEP: Array = np.empty(0)
 
 # From inputs (n_samples, n_inputs) and weights to the bounds (n_inputs,) at which inputs are clipped.
 RangeOf = Callable[[Array, Array], tuple[Array, Array]]
@@ -45,7 +47,8 @@ class Scaling(NamedTuple):
     """The map from the data's units to standardised ones, and with `metric` to those of the distance.
 
     Inputs are clipped at `low` and `high`; for outputs these are the least and largest seen. With
-    `knots` (n_knots, n_inputs) inputs are first mapped to a normal distribution by `Ranks`.
+    `knots` (n_knots, n_inputs) inputs are first mapped to a normal distribution by `Ranks`. A sample of
+    a stream moves the bounds of the inputs by at most a `step` (n_inputs,); without one they are fixed.
     """
 
     mean: Array  # of inputs and outputs, like the next four
@@ -54,6 +57,7 @@ class Scaling(NamedTuple):
     low: Array
     high: Array
     knots: Array = NO_KNOTS
+    step: Array = NO_STEP
 
     @classmethod
     def of(
@@ -123,9 +127,30 @@ class Scaling(NamedTuple):
         self.low[-d:] = np.minimum(self.low[-d:], outputs.min(axis=0))
         self.high[-d:] = np.maximum(self.high[-d:], outputs.max(axis=0))
 
+    def widening(self, n_inputs: int) -> "Scaling":
+        """The scaling of a fit, with bounds that a stream may widen; not with knots, where ranks end."""
+        if len(self.knots) > 0:
+            return self
+        return self._replace(step=FIRST_STEP * self.deviation[:n_inputs])
+
+    def admit(self, samples: Array) -> Array:
+        """Widen the bounds of the inputs by samples of a stream, raw inputs and outputs.
+
+        Returns the samples, with inputs clipped at the bounds that held when they came: so chunks, and
+        later samples, make no difference.
+        """
+        if len(self.step) == 0:
+            return samples
+        samples = np.array(samples, order="C")
+        admit_samples(samples, self.low, self.high, self.deviation, self.step)
+        return samples
+
     def get_state(self) -> dict[str, Any]:
-        """Return the state for a model file, with knots only if there are any."""
-        return {name: part for name, part in self._asdict().items() if name != "knots" or len(part) > 0}
+        """Return the state for a model file, with knots and steps only if there are any."""
+        optional = ("knots", "step")
+        return {
+            name: part for name, part in self._asdict().items() if name not in optional or len(part) > 0
+        }
 
     def outputs(self, standard: Array) -> Array:
         """Standardised predictions in the data's units, at most a `MARGIN` beyond the outputs seen."""

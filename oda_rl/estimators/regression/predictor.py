@@ -14,7 +14,7 @@ from oda_rl._validation import CONSTANT, OF_DATA, SMALLEST_DEVIATION
 from oda_rl.estimators.regression import mixture
 from oda_rl.estimators.regression.kernel_part import KernelPart, kernel_schema
 from oda_rl.estimators.regression.local_models import LocalModel
-from oda_rl.estimators.regression.pilot import OUTERMOST, Scaling, usual_range
+from oda_rl.estimators.regression.pilot import NO_STEP, OUTERMOST, Scaling, usual_range
 from oda_rl.estimators.targets import MARGIN
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ def units_schema(d: str) -> Schema:
         "low": f"float[{d}+m] in [-inf, inf)",
         "high": f"float[{d}+m] in (-inf, inf]",
         "knots?": Rules(f"float[ranked, {d}] in {OF_DATA}", are_rising),
+        "step?": f"float[{d}] in (0, inf)",
     }
     return Rules(entries, _is_of_data)
 
@@ -120,7 +121,7 @@ class Predictor(NamedTuple):
         """A copy whose predictions further learning does not change."""
         low, high, k = self.scaling.low.copy(), self.scaling.high.copy(), self.n_cells
         return self._replace(
-            scaling=self.scaling._replace(low=low, high=high),
+            scaling=self.scaling._replace(low=low, high=high, step=NO_STEP),
             location=self.location[:, :k].copy(),
             theta=self.theta[:, :k].copy(),
         )

@@ -28,8 +28,6 @@ from oda_rl.estimators.settings import Settings
 
 # Overlap of the cells if it is not chosen by cross-validation.
 STREAM_SOFTNESS = 1.0
-# Smallest singular value, as a part of the largest, of shares that are inverted.
-LEAST_SINGULAR = 0.1
 # Least relevance of an input in a stream, whose first samples cannot determine it precisely.
 EARLY_RELEVANCE = 0.15
 # A fit has at least so many samples per cell, and as many as the parameters of its model.
@@ -184,7 +182,8 @@ class RegressionRun(Run):
         """Learn from the next samples of a stream, raw inputs and outputs."""
         if self.is_entangled:
             self._disentangle()
-        super().observe(self.insert_effects(samples), weight)
+        samples = self.insert_effects(samples)
+        super().observe(samples if self.scaling is None else self.scaling.admit(samples), weight)
 
     @property
     def is_entangled(self) -> bool:
@@ -202,12 +201,9 @@ class RegressionRun(Run):
         assert isinstance(self.annealer, ModelAnnealer)
         d, book = self.n_inputs, self.book
         theta = book["theta"].reshape(self.n_outputs, self.n_basis, len(book))
-        own = book.codevectors[:, :d], theta, self.gating_temperature, self.scaling.metric[:d]
-        found = mixture.tangents(*own).reshape(-1, len(book))
+        fitted = book.codevectors[:, :d], theta, self.gating_temperature, self.scaling.metric[:d]
         self.softness = self.annealer.softness = STREAM_SOFTNESS
-        if not self.linear:  # constants whose mixture has these values at the codevectors
-            found = np.linalg.lstsq(self.associations(own[0]), found.T, LEAST_SINGULAR)[0].T
-        book["theta"][:] = found
+        book["theta"][:] = mixture.separate(*fitted, self.gating_temperature).reshape(-1, len(book))
 
     def to_distance(self, standard: Array) -> Array:
         """Convert standardised inputs to units of the distance; outputs behind them are dropped."""
