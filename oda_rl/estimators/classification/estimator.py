@@ -90,9 +90,8 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         In (0, 1): `predict` returns the `reject_label` for a sample if, by the model, less than this
         part of all samples is as far from their nearest codevector.
     reject_label : number or str, default=-1
-        Returned by `predict` for rejected samples. If the classes are texts, it must be a text, too.
-        With a text among classes that are numbers, predictions are an array of objects, which `score`
-        and scikit-learn's metrics do not accept.
+        Returned by `predict` for rejected samples. It must be a text if the classes are texts.
+        `score` does not accept a text among classes that are numbers.
     t_max, t_min : float or "auto", default="auto"
         First and last temperature, for scaled features; `"auto"` as for `ODAPartition`.
     cooling : float, default=0.8
@@ -295,8 +294,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         scaling = self._session.scaling
         samples = scaling(self._check_again(X))
         for point in self.history_:
-            distance = self._divergence(samples, scaling(point.codevectors))
-            yield point.labels[distance.argmin(axis=1)]
+            yield point.labels[self._divergence(samples, scaling(point.codevectors)).argmin(axis=1)]
 
     @property
     def memory_(self) -> float:
