@@ -20,6 +20,10 @@ from oda_rl.envs.spaces import LARGEST
 
 # Largest values accepted in a file: `n` of a Discrete space, number of environments, size of `start`.
 MOST_VALUES, MOST_ENVS, FARTHEST_START = 2**17, 2**14, 2**62
+# What a change of an environment may affect; "all" stands for a wrapper of which nothing is known
+CHANGED = "observations", "actions", "rewards", "dynamics", "all"
+# Most levels of lists and dictionaries in a keyword argument of an environment
+DEEPEST_ARGUMENT = 4
 KINDS = {"float64": "float", "int64": "int", "bool": "bool"}
 
 
@@ -179,6 +183,23 @@ def _have_lengths(returns: Any, sizes: Sizes) -> None:
     expect(right, "", "has invalid lengths of episodes", "numbers of steps")
 
 
+def is_plain(value: Any, depth: int = 0) -> bool:
+    """Whether a keyword argument of an environment is a value of JSON, which a file restores exactly."""
+    if depth > DEEPEST_ARGUMENT:
+        return False
+    if isinstance(value, list):
+        return all(is_plain(one, depth + 1) for one in value)
+    if isinstance(value, dict):
+        return all(type(key) is str and is_plain(one, depth + 1) for key, one in value.items())
+    return value is None or type(value) in (bool, int, float, str)
+
+
+def _are_arguments(kwargs: Any, sizes: Sizes) -> None:
+    """Check the keyword arguments of an environment."""
+    right = isinstance(kwargs, dict) and is_plain(kwargs)
+    expect(right, "", "has other values than those of JSON", "a dictionary of plain values")
+
+
 # -- the whole ---------------------------------------------------------------------------------------
 
 
@@ -246,6 +267,7 @@ def model_schema(agent: Any) -> Schema:
     """Schema of a model file of the class `agent`."""
     entries = {
         "env_id": maybe("text"),
+        "env_origin?": {"kwargs": Rules(anything, _are_arguments), "changes": [("text", {*CHANGED})]},
         "hyperparameters": partial(_hyperparameters, agent),
         "action_space": SPACE,
         "observation_space": SPACE,

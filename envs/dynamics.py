@@ -18,7 +18,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from oda_rl._jit import kernel
 from oda_rl.envs.names import find_env_spec
-from oda_rl.envs.wrapper_chain import has_passive_wrappers_only, restore_counters, wrappers_of
+from oda_rl.envs.wrapper_chain import (
+    find_time_limit,
+    has_passive_wrappers_only,
+    restore_counters,
+    wrappers_of,
+)
 
 if TYPE_CHECKING:
     from oda_rl.envs.compiled import CompiledEnv
@@ -208,17 +213,12 @@ def find_dynamics(env: gym.Env) -> CompiledDynamics | None:
     >>> find_dynamics(gym.make("CartPole-v1")) is None
     True
     """
-    time_limit: int | None = None
     if not has_passive_wrappers_only(env):
         return None
-    for wrapper in wrappers_of(env):
-        if type(wrapper) is TimeLimit:
-            limit = wrapper._max_episode_steps
-            time_limit = limit if time_limit is None else min(limit, time_limit)
     inner = _compiled(env)
     if inner is None or inner.render_mode == "human" or not kernels_describe(inner):
         return None
-    return replace(inner.dynamics, time_limit=time_limit)
+    return replace(inner.dynamics, time_limit=find_time_limit(env))
 
 
 def find_twin(env_id: str) -> str | None:

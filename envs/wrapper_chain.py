@@ -30,6 +30,12 @@ def is_monitor(wrapper: gym.Wrapper) -> bool:
     return (kind.__module__, kind.__qualname__) == ("stable_baselines3.common.monitor", "Monitor")
 
 
+def find_time_limit(env: gym.Env) -> int | None:
+    """Steps after which the TimeLimit wrappers of an environment end an episode; None without them."""
+    limits = [one._max_episode_steps for one in wrappers_of(env) if isinstance(one, TimeLimit)]
+    return min(limits, default=None)
+
+
 def find_monitor(env: gym.Env) -> Any | None:
     """The Monitor of Stable-Baselines3 among the wrappers, if there is one."""
     return next(filter(is_monitor, wrappers_of(env)), None)

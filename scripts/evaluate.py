@@ -10,7 +10,7 @@ from common.ending import run_and_exit
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import gymnasium as gym
 import numpy as np
@@ -26,6 +26,13 @@ from common.evaluation import make_environments, render_modes
 from common.tables import make_console, print_line, show_table
 from oda_rl.agents.models import load_model
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
+from oda_rl.agents.sb3.env_origin import EnvOrigin, find_environment
+
+# What to do for an environment that cannot be made again
+OTHERWISE = (
+    "Give --env-id: the id of an environment, also of one registered by your own module (module:id). Or "
+    "evaluate in Python, with evaluate_policy(model, env) of Stable-Baselines3."
+)
 
 
 @dataclass
@@ -50,20 +57,20 @@ class UnseenError(ValueError):
     """An environment does not have the requested render mode."""
 
 
-def choose_environments(args: Args, env_id: str) -> VecEnv:
+def choose_environments(args: Args, env_id: str, kwargs: dict[str, Any]) -> VecEnv:
     """Many environments at once, or a single one that is shown or recorded.
 
-    Raises an `UnseenError`, or the errors of `gymnasium.make`.
+    `kwargs` go to `gymnasium.make`. Raises an `UnseenError`, or the errors of `gymnasium.make`.
     """
     mode = find_mode(args)
     if mode is not None:
-        if mode not in (known := render_modes(env_id)):
+        if mode not in (known := render_modes(env_id, **kwargs)):
             option, modes = "--render" if args.render else "--video-dir", ", ".join(known) or "none"
             raise UnseenError(f"{env_id} has no render mode {mode} (it has {modes}): omit {option}.")
-        envs: VecEnv = DummyVecEnv([lambda: make_visible(args, env_id)])
+        envs: VecEnv = DummyVecEnv([lambda: make_visible(args, env_id, kwargs)])
         envs.seed(args.seed)
         return envs
-    return make_environments(env_id, args.episodes, args.seed)
+    return make_environments(env_id, args.episodes, args.seed, **kwargs)
 
 
 def find_mode(args: Args) -> str | None:
@@ -71,9 +78,9 @@ def find_mode(args: Args) -> str | None:
     return "human" if args.render else "rgb_array" if args.video_dir else None
 
 
-def make_visible(args: Args, env_id: str) -> gym.Env:
+def make_visible(args: Args, env_id: str, kwargs: dict[str, Any]) -> gym.Env:
     """Make an environment that is rendered, and recorded if there is a folder for videos."""
-    environment = gym.make(env_id, render_mode=find_mode(args))
+    environment = gym.make(env_id, **{**kwargs, "render_mode": find_mode(args)})
     if args.video_dir:
         environment = RecordVideo(
             environment,
@@ -95,8 +102,8 @@ def check_spaces(model: OnlineAlgorithm, environments: VecEnv) -> None:
         raise ValueError(f"its actions are in {codec.space}, but those of the environment are in {done}")
 
 
-def show(console: Console, env_id: str, model: OnlineAlgorithm, results: np.ndarray) -> None:
-    """Print the table of results; `results` has a row of returns and one of lengths."""
+def show(console: Console, name: str, model: OnlineAlgorithm, results: np.ndarray) -> None:
+    """Print the results in an environment; `results` has a row of returns and one of lengths."""
     returns, lengths = results
     rows = [
         ("episodes", f"{len(returns)}"),
@@ -107,7 +114,7 @@ def show(console: Console, env_id: str, model: OnlineAlgorithm, results: np.ndar
         ("cells", f"{model.n_cells}"),
         ("numbers stored to act", f"{model.n_parameters:,}"),
     ]
-    show_table(console, f"{env_id}, greedy policy", (type(model).__name__, ""), rows)
+    show_table(console, f"{name}, greedy policy", (type(model).__name__, ""), rows)
 
 
 def main(args: Args) -> int:
@@ -118,23 +125,25 @@ def main(args: Args) -> int:
     except (FileNotFoundError, ValueError) as error:
         print_line(console, f"Cannot load the model: {error}")
         return 1
-    env_id = args.env_id or model.env_id
-    if env_id is None:
-        print_line(console, "The model does not store the id of its environment: give --env-id.")
-        return 1
     try:
-        environments = choose_environments(args, env_id)
+        env_id, kwargs = (args.env_id, {}) if args.env_id else find_environment(model, exactly=False)
+    except ValueError as error:
+        print_line(console, f"Cannot make the environment: {error} {OTHERWISE}")
+        return 1
+    name = EnvOrigin(kwargs).describe(env_id)
+    try:
+        environments = choose_environments(args, env_id, kwargs)
     except UnseenError as error:
         print_line(console, str(error))
         return 1
     except (gym.error.Error, ModuleNotFoundError) as error:
-        print_line(console, f"Cannot make the environment {env_id}: {error}")
+        print_line(console, f"Cannot make the environment {name}: {error}")
         return 1
     try:
         check_spaces(model, environments)
     except ValueError as error:
         environments.close()
-        print_line(console, f"The model does not fit {env_id}: {error}")
+        print_line(console, f"The model does not fit {name}: {error}")
         return 1
     try:
         results = evaluate_policy(
@@ -145,7 +154,12 @@ def main(args: Args) -> int:
         return 1
     finally:
         environments.close()
-    show(console, env_id, model, np.array(results))
+    show(console, name, model, np.array(results))
+    if not args.env_id and (unlike := model.env_origin.lacks()):
+        print_line(
+            console,
+            f"The rewards are those of {name}; in the training {', '.join(unlike)} changed them.",
+        )
     if args.video_dir:
         print_line(console, f"The videos are in {args.video_dir}.")
     return 0

@@ -91,7 +91,8 @@ def example_of(model: OnlineAlgorithm, table: PolicyTable) -> NDArray[Any]:
 def print_next(args: Args, model: OnlineAlgorithm, example: NDArray[Any]) -> None:
     """Print commands to type next."""
     if args.observation is not None:
-        print(f"To watch it:\n  {evaluate_command(quote(str(args.model)), model.env_id)}")
+        if not model.env_origin.lacks("rewards"):  # evaluate.py can make the environment
+            print(f"To watch it:\n  {evaluate_command(quote(str(args.model)), model.env_id)}")
         return
     where = " ".join(f"{value:.3g}" for value in example)
     print("To explain its action in a state, for example:")

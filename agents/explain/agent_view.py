@@ -76,9 +76,9 @@ def _cells_of(learner: Any) -> Any:
 def _coordinates(model: "OnlineAlgorithm") -> tuple[list[str], list[str], Array, Array]:
     """Names of the coordinates, which may include actions, and of actions; ends of the coordinates."""
     actions, low, high = model.actions, model.observations.low, model.observations.high
-    features = model.observations.names(model.env_id)
+    features = model.observation_names
     if not actions.is_continuous:
-        return features, actions.names(model.env_id), low, high
+        return features, model.action_names, low, high
     n_points = len(actions.centre)
     names = [f"action[{j}]" for j in range(n_points)] if n_points > 1 else ["action"]
     sizes = getattr(model.learner, "sizes", None)  # a distilled policy has none

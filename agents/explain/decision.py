@@ -94,7 +94,7 @@ def explain_observation(model: "OnlineAlgorithm", observation: ArrayLike) -> Pol
     ValueError
         As for `explain_policy`, or if the observation has another shape or is not finite.
     """
-    cells, names = cells_of(model), model.observations.names(model.env_id)
+    cells, names = cells_of(model), model.observation_names
     state = _check_state(model, observation, names)
     own = _of_points if model.actions.is_continuous else _of_numbers
     return PolicyExplanation(

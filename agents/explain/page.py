@@ -19,6 +19,7 @@ from oda_rl.agents.explain.reports import (
     policy_summary,
 )
 from oda_rl.agents.explain.table import PolicyTable, explain_policy
+from oda_rl.agents.sb3.env_origin import find_environment
 from oda_rl.agents.sb3.evaluation import LONGEST
 from oda_rl.inspect.model import View
 from oda_rl.inspect.page import Frame, write_page
@@ -63,7 +64,7 @@ class Readability(NamedTuple):
 
 
 def play_episode(
-    model: "OnlineAlgorithm", env_id: str, seed: int = 0, most: int = MOST_FRAMES
+    model: "OnlineAlgorithm", env_id: str, seed: int = 0, most: int = MOST_FRAMES, **kwargs: Any
 ) -> tuple[list[Frame], float]:
     """Play an episode of the greedy policy, and explain its decision at each step.
 
@@ -78,6 +79,8 @@ def play_episode(
     most : int
         Largest number of steps that are explained. In an environment without a time limit, an episode
         is broken off after ten thousand steps.
+    **kwargs
+        Keyword arguments of `gymnasium.make`.
 
     Returns
     -------
@@ -88,7 +91,7 @@ def play_episode(
     """
     frames: list[Frame] = []
     table, total = explain_policy(model), 0.0
-    with gym.make(env_id) as env:
+    with gym.make(env_id, **kwargs) as env:
         seen, _ = env.reset(seed=seed)
         for step in range(LONGEST if env.spec is None else env.spec.max_episode_steps or LONGEST):
             action, _ = model.predict(seen, deterministic=True)
@@ -143,8 +146,8 @@ def write_report(
     path : str or path
         The file to write.
     env_id : str, optional
-        Environment of the episode; by default the one that the agent was trained on. If that is not
-        known either, the page has no episode.
+        Environment of the episode; by default the one that the agent was trained on. If that cannot be
+        made again, the page has no episode, and names the reason.
     levels : sequence of View
         The growing codebook, such as `SnapshotCallback.views()`, for the slider.
     seed : int, default=0
@@ -163,14 +166,20 @@ def write_report(
     table, view = explain_policy(model), model.view()
     sheet = policy_sheet(table)
     frames: list[Frame] = []
-    env_id, about = env_id or model.env_id, [policy_summary(table)]
+    kwargs: dict[str, Any] = {}
+    about = [policy_summary(table)]
     if isinstance(model, DistilledPolicy):
         formulas = formula_table(model)
         sheet = with_formulas(model, formulas, sheet)
         about.append(f"{formulas.title}.")
     title = "An episode"
+    if env_id is None and model.env_id is not None:
+        try:
+            env_id, kwargs = find_environment(model, exactly=False)
+        except ValueError as error:
+            about.append(f"There is no episode: {error}")
     if env_id is not None:
-        frames, total = play_episode(model, env_id, seed)
+        frames, total = play_episode(model, env_id, seed, **kwargs)
         about.append(f"{readability(model, frames)}.")
         title = f"An episode with the return {total:.4g}"
     return write_page(

@@ -122,8 +122,8 @@ def explain_policy(model: "OnlineAlgorithm") -> PolicyTable:
     """
     found = cells_of(model)
     n = model.observations.n_features
-    actions, joint = model.actions, model.actions.is_continuous
-    names = actions.names(model.env_id)
+    joint = model.actions.is_continuous
+    names = model.action_names
     asked = joint or found.prefers  # other codevectors may have angles, and then are no observations
     states: Any = model.observations.nearest(found.codevectors[:, :n]) if asked else None
     greedy = model.learner.greedy(states) if joint else ()
@@ -151,7 +151,7 @@ def explain_policy(model: "OnlineAlgorithm") -> PolicyTable:
     return PolicyTable(
         algorithm=type(model).__name__,
         env_id=model.env_id,
-        feature_names=found.names(model.observations.names(model.env_id)),
+        feature_names=found.names(model.observation_names),
         action_names=names,
         is_continuous=joint,
         cells=cells,

@@ -64,13 +64,13 @@ def policy_program(model: "OnlineAlgorithm") -> PolicyProgram:
     actions, decided = model.actions, None
     names = [f"action[{j}]" for j in range(len(actions.centre))]
     if not points:
-        names = actions.names(model.env_id)
+        names = model.action_names
         decided = np.asarray(actions.decode_many(np.arange(actions.n_actions)), dtype=np.int64)
         decided = decided.reshape(len(decided), -1) if decided.ndim > 1 else decided
     return PolicyProgram(
         name=f"{type(model).__name__}, {model.env_id or 'environment unknown'}, "
         f"{model.num_timesteps:,} steps",
-        features=cells.names(model.observations.names(model.env_id)),
+        features=cells.names(model.observation_names),
         action_names=names,
         actions=decided,
         bounds=actions.ends,

@@ -16,6 +16,7 @@ from oda_rl.agents.codecs import Components, NotOneHotError, make_codec
 from oda_rl.agents.hyperparameters import Config, override, show_hyperparameters
 from oda_rl.agents.observations import ObservationCodec
 from oda_rl.agents.sb3.callback_schedule import make_callback
+from oda_rl.agents.sb3.env_origin import EnvOrigin
 from oda_rl.agents.sb3.gymnasium_vector import convert_env
 from oda_rl.agents.sb3.policy import SB3_POLICIES, CodebookPolicy
 from oda_rl.agents.sb3.preparation import detect_one_hot, find_bounds, learn_components, load_kernels
@@ -46,6 +47,8 @@ class OnlineAlgorithm(Saving):
         Converts what the environment returns into the rows of numbers that the learner takes.
     env_id : str or None
         The id of the environment that was learned from, if it has one.
+    env_origin : EnvOrigin
+        How that environment differs from `gymnasium.make(env_id)`: keyword arguments and wrappers.
     stopping : bool
         Whether the training is about to end (see `stop`).
     """
@@ -107,7 +110,9 @@ class OnlineAlgorithm(Saving):
             device=device,
             support_multi_env=True,
         )
-        self.env_id = self._read_env_id(given)
+        self.env_id, self.env_origin, self._is_new_env = None, EnvOrigin(), False
+        if env is not None:
+            self._read_origin(given)
         if _init_setup_model and env is not None:
             self._setup_model()
 
@@ -200,6 +205,8 @@ class OnlineAlgorithm(Saving):
         callback_every = whole_number("callback_every", callback_every, 1)
         log_interval = whole_or_none("log_interval", log_interval, 1)
         planned_timesteps = whole_or_none("planned_timesteps", planned_timesteps, 1)
+        if self._is_new_env:
+            self._read_origin(self.env)
         fresh = reset_num_timesteps or self._last_obs is None
         name, callback = tb_log_name or type(self).__name__, make_callback(callback, progress_bar)
         total_timesteps, callback = self._setup_learn(
@@ -338,13 +345,6 @@ class OnlineAlgorithm(Saving):
             self.action_space.seed(seed)
             if self.env is not None:
                 self.env.seed(seed)
-
-    def _read_env_id(self, given: Any) -> str | None:
-        """The environment's id, prefixed with the module that registers it if `given` has the prefix."""
-        spec = self.env.get_attr("spec")[0] if self.env is not None else None
-        if spec is None:
-            return None
-        return given if isinstance(given, str) and given.endswith(f":{spec.id}") else spec.id
 
     def _get_torch_save_params(self) -> tuple[list[str], list[str]]:
         return [], []

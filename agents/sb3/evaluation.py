@@ -37,6 +37,8 @@ class CompiledVecEnv(DummyVecEnv):
         An environment in which `oda_rl.envs.find_dynamics` finds dynamics.
     n_envs : int
         Copies.
+    **kwargs
+        Keyword arguments of `gymnasium.make`.
 
     Raises
     ------
@@ -55,9 +57,9 @@ class CompiledVecEnv(DummyVecEnv):
     (array([1., 1., 1.], dtype=float32), array([False, False, False]))
     """
 
-    def __init__(self, env_id: str, n_envs: int) -> None:
+    def __init__(self, env_id: str, n_envs: int, **kwargs: Any) -> None:
         check_at_least(1, n_envs=n_envs)
-        super().__init__([lambda: Monitor(gym.make(env_id)) for _ in range(n_envs)])
+        super().__init__([lambda: Monitor(gym.make(env_id, **kwargs)) for _ in range(n_envs)])
         dynamics = find_dynamics(self.envs[0])
         if dynamics is None:
             raise ValueError(
@@ -130,7 +132,7 @@ class CompiledVecEnv(DummyVecEnv):
         self._lengths[i] = self._returns[i] = 0
 
 
-def make_evaluation_envs(env_id: str, n_envs: int, seed: int) -> VecEnv:
+def make_evaluation_envs(env_id: str, n_envs: int, seed: int, **kwargs: Any) -> VecEnv:
     """Make environments for SB3's `evaluate_policy`, each wrapped in a Monitor.
 
     For Gymnasium's classic control tasks these are their compiled twins, which are numerically
@@ -145,6 +147,8 @@ def make_evaluation_envs(env_id: str, n_envs: int, seed: int) -> VecEnv:
         Copies.
     seed : int
         The copies are seeded with `seed`, `seed + 1` and so on.
+    **kwargs
+        Keyword arguments of `gymnasium.make`. With any, an environment's twin is not used.
 
     Returns
     -------
@@ -155,17 +159,19 @@ def make_evaluation_envs(env_id: str, n_envs: int, seed: int) -> VecEnv:
     >>> type(make_evaluation_envs("CartPole-v1", 20, seed=0)).__name__
     'CompiledVecEnv'
     """
+    if kwargs.get("max_episode_steps") == -1:  # no limit, by a convention of Gymnasium
+        kwargs["max_episode_steps"] = LONGEST
     twin = find_twin(env_id)
-    if twin is None:
+    if twin is None or (kwargs and twin != env_id):
         wrapper: Any = TimeLimit
-        endless = find_env_spec(env_id).max_episode_steps is None
+        endless = find_env_spec(env_id).max_episode_steps is None and "max_episode_steps" not in kwargs
         return make_vec_env(
-            partial(gym.make, env_id),
+            partial(gym.make, env_id, **kwargs),
             n_envs,
             seed=seed,
             wrapper_class=wrapper if endless else None,
             wrapper_kwargs={"max_episode_steps": LONGEST} if endless else None,
         )
-    envs = CompiledVecEnv(twin, n_envs)
+    envs = CompiledVecEnv(twin, n_envs, **kwargs)
     envs.seed(seed)
     return envs

@@ -12,6 +12,7 @@ from stable_baselines3.common.utils import safe_mean
 from oda_rl.agents.hyperparameters import Config, override
 
 if TYPE_CHECKING:
+    from oda_rl.agents.sb3.env_origin import EnvOrigin
     from oda_rl.inspect.model import View
     from oda_rl.inspect.table import Table
 
@@ -21,10 +22,12 @@ class Readable(BaseAlgorithm):
 
     learner: Any
     observations: Any
+    actions: Any
     policy: Any
     config: Any
     config_class: ClassVar[type[Config]]
     env_id: str | None
+    env_origin: "EnvOrigin"
     gamma: float
     learning_rate: Any
     _make_learner: Any
@@ -44,6 +47,18 @@ class Readable(BaseAlgorithm):
     def history_(self) -> list[Any]:
         """One `Level` record of the annealer per finished temperature; empty without an annealer."""
         return list(getattr(getattr(self.learner, "annealer", None), "history", []))
+
+    @property
+    def observation_names(self) -> list[str]:
+        """Names of the numbers of an observation, with the units of the environment if they are its."""
+        changed = self.env_origin.lacks("actions", "rewards", "dynamics")
+        return self.observations.names(None if changed else self.env_id)
+
+    @property
+    def action_names(self) -> list[str]:
+        """Names of the discrete actions, or of the coordinates of a continuous action."""
+        changed = self.env_origin.lacks("observations", "rewards", "dynamics")
+        return self.actions.names(None if changed else self.env_id)
 
     def learning_curve(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Steps at the ends of the episodes so far, and their returns, each of shape (n_episodes,).

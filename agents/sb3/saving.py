@@ -17,6 +17,7 @@ from oda_rl import storage
 from oda_rl.agents.actions import describe_space, restore_space
 from oda_rl.agents.codecs import Components
 from oda_rl.agents.hyperparameters import override
+from oda_rl.agents.sb3.env_origin import EnvOrigin, read_origin
 from oda_rl.agents.sb3.readable import Readable
 from oda_rl.agents.schema import model_schema
 
@@ -34,7 +35,7 @@ class Saving(Readable):
     next_actions: list[int]
     _begin: Any
     _make_env: Any
-    env_id: str | None
+    _is_new_env: bool
     one_hot: bool
     components: dict[str, Components]
     observations: Any
@@ -126,9 +127,16 @@ class Saving(Readable):
         """
         stored, last_obs = self.stored_envs, self._last_obs
         super().set_env(self._make_env(env), force_reset is not False)
-        self.stored_envs = []
+        self.stored_envs, self._is_new_env = [], True
         if stored and restore_all(self.env, stored) and force_reset is None:  # type: ignore[arg-type]
             self._last_obs = last_obs
+
+    def _read_origin(self, given: Any) -> None:
+        """Store how the environment is made; `given` is its id, or the environment itself."""
+        is_id = isinstance(given, str)
+        self.env_id, found = read_origin(self.env, given if is_id else self.env_id)
+        self.env_origin = EnvOrigin() if is_id else found
+        self._is_new_env = False
 
     def get_parameters(self) -> dict[str, Any]:
         """Copies of all that has been learned, with the spaces and the hyperparameters.
@@ -218,6 +226,7 @@ def describe_model(model: Any) -> dict[str, Any]:
         seen = {str(j): part for j, part in enumerate(seen)}
     return {
         "env_id": model.env_id,
+        **({} if model.env_origin == EnvOrigin() else {"env_origin": model.env_origin.to_dict()}),
         "hyperparameters": model.config.to_dict(),
         "learner": learner.get_state(),
         "action_space": describe_space(model.action_space),
@@ -247,7 +256,7 @@ def restore_model(model: Any, state: Any) -> None:
     model.n_envs = state["n_envs"]
     model.one_hot = state["one_hot"]
     model.components = {place: Components(**own) for place, own in state.get("components", {}).items()}
-    model.env_id = state["env_id"]
+    model.env_id, model.env_origin = state["env_id"], EnvOrigin.from_dict(state.get("env_origin"))
     model._build()
     model.learner.set_state(state["learner"])
     model.next_actions = [model.learner.next_action(env) for env in range(model.n_envs)]

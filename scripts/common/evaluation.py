@@ -1,5 +1,7 @@
 """Environments in which policies are evaluated or shown, and the command that does so."""
 
+from typing import Any
+
 import gymnasium as gym
 from stable_baselines3.common.vec_env import VecEnv
 
@@ -9,14 +11,14 @@ from oda_rl.agents.sb3.evaluation import make_evaluation_envs
 MOST_ENVS = 100
 
 
-def make_environments(env_id: str, episodes: int, seed: int) -> VecEnv:
+def make_environments(env_id: str, episodes: int, seed: int, **kwargs: Any) -> VecEnv:
     """Environments for some greedy episodes: one for each episode, `MOST_ENVS` at most."""
-    return make_evaluation_envs(env_id, min(episodes, MOST_ENVS), seed)
+    return make_evaluation_envs(env_id, min(episodes, MOST_ENVS), seed, **kwargs)
 
 
-def render_modes(env_id: str) -> list[str]:
+def render_modes(env_id: str, **kwargs: Any) -> list[str]:
     """The render modes of an environment. Raises the errors of `gymnasium.make`."""
-    env = gym.make(env_id)
+    env = gym.make(env_id, **kwargs)
     modes = env.metadata.get("render_modes") or ()
     env.close()
     return list(modes)

@@ -12,6 +12,7 @@ from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
 from oda_rl.agents.callbacks import SnapshotCallback
 from oda_rl.agents.models import load_model
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
+from oda_rl.agents.sb3.env_origin import find_environment
 from oda_rl.quantization import LVQ
 
 LOADED = (ODAPartition, ODAClassifier, ODARegressor, MultiResolutionODA, LVQ)
@@ -19,6 +20,12 @@ ESTIMATORS: dict[str, Any] = {estimator.__name__: estimator for estimator in LOA
 # Growth of the intervals between snapshots, as the codebook grows early; and the first interval, as a
 # part of the run. Together they give about 70 snapshots.
 STRETCH, FIRST_INTERVAL = 1.07, 1.0 / 1600.0
+
+# What to do for an environment that cannot be made again
+OTHERWISE = (
+    "To animate it, give a SnapshotCallback to learn, and its views() to plotting.animate_codebook or "
+    "write_report."
+)
 
 
 def load(path: Path) -> Any:
@@ -49,14 +56,17 @@ def read_samples(path: Path | None, model: Any) -> tuple[NDArray[Any] | None, ND
 
 
 def train_again(model: Any) -> SnapshotCallback:
-    """Repeat the training of an agent; returns its snapshots, also if Ctrl-C ends it early."""
-    if model.env_id is None:
-        raise ValueError("the model does not store the id of its environment.")
-    steps = model.num_timesteps
-    print(
-        f"Training again on {model.env_id} for {steps:,} steps, with the same seed and hyperparameters."
-    )
-    environment = make_vec_env(model.env_id, model.n_envs, seed=model.seed)
+    """Repeat the training of an agent; returns its snapshots, also if Ctrl-C ends it early.
+
+    Raises a ValueError if its environment cannot be made again.
+    """
+    try:
+        env_id, kwargs = find_environment(model)
+    except ValueError as error:
+        raise ValueError(f"{error} {OTHERWISE}") from error
+    steps, name = model.num_timesteps, model.env_origin.describe(env_id)
+    print(f"Training again on {name} for {steps:,} steps, with the same seed and hyperparameters.")
+    environment = make_vec_env(env_id, model.n_envs, seed=model.seed, env_kwargs=kwargs)
     again = type(model)(env=environment, seed=model.seed, **model.config.to_dict())
     snapshots = SnapshotCallback(max(1, int(FIRST_INTERVAL * steps)), STRETCH)
     try:
