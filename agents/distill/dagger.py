@@ -12,6 +12,7 @@ from oda_rl.agents.distill.play import Judge, Recorder, StatesJudge
 from oda_rl.agents.distill.policy import DistilledPolicy
 from oda_rl.agents.distill.teacher import Teacher
 from oda_rl.agents.policy_program import PolicyProgram
+from oda_rl.agents.sb3.env_origin import find_plain_id
 
 
 def distill(
@@ -41,7 +42,8 @@ def distill(
         An agent of this package, a model of SB3, anything else with SB3's `predict`, or a callable that
         returns the action for one observation.
     env : str
-        Id of the environment.
+        Id of the environment, of which copies are made. For one with wrappers or keyword arguments,
+        register a function that makes it.
     seed : int, default=0
         Same seed, same result.
     tensorboard_log : str, optional
@@ -58,8 +60,8 @@ def distill(
     Raises
     ------
     TypeError, ValueError
-        If the teacher is not a policy, the environment's spaces are not supported, or an option is
-        unknown or has a value that is not accepted.
+        If the teacher is not a policy, `env` is an environment that its id alone does not make again,
+        its spaces are not supported, or an option is unknown or has a value that is not accepted.
 
     References
     ----------
@@ -105,9 +107,7 @@ class Distillation:
     def __init__(self, teacher: Any, student: DistilledPolicy) -> None:
         self.student, self.config = student, student.config
         self.rng = np.random.default_rng(student.seed)
-        env_id: Any = student.env_id
-        if env_id is None:  # no environment, or one without an id to make copies of
-            raise ValueError("env must be the id of a registered environment; the one given has no id.")
+        env_id = find_plain_id(student, "env")
         asked = Teacher(teacher, student.observations, student.actions)
         self.name = f"{type(teacher).__name__} on {env_id}, distilled"
         config: Any = self.config

@@ -10,6 +10,7 @@ from oda_rl._validation import check_at_least, whole_number
 from oda_rl.agents.distill.play import Judge
 from oda_rl.agents.distill.policy import DistilledPolicy
 from oda_rl.agents.policy_program import PolicyProgram
+from oda_rl.agents.sb3.env_origin import find_plain_id
 from oda_rl.agents.sb3.evaluation import make_evaluation_envs
 
 # Episodes that score a point of the search, and episodes that decide which table is kept
@@ -107,7 +108,7 @@ def _check_student(student: Any) -> str:
         )
     if student.learner.n_learned == 0:
         raise ValueError("student must have been distilled, but its table is empty.")
-    return student.env_id
+    return find_plain_id(student, "the environment of student")
 
 
 class Numbers:

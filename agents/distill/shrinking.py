@@ -12,6 +12,7 @@ from oda_rl._validation import whole_number
 from oda_rl.agents.distill.dagger import Distillation
 from oda_rl.agents.distill.fitting import Form, Records, find_form, least_error
 from oda_rl.agents.distill.policy import DistilledPolicy
+from oda_rl.agents.sb3.env_origin import find_plain_id
 from oda_rl.inspect.table import Table
 
 # States from which the importance of each number is estimated
@@ -179,7 +180,8 @@ def shrink(
     Raises
     ------
     TypeError, ValueError
-        As for `distill`; or if `env` is not given and the model has no environment id.
+        As for `distill`; or if `env` is not given and the model has no environment id, or was trained on
+        an environment with keyword arguments or wrappers.
 
     Examples
     --------
@@ -189,7 +191,8 @@ def shrink(
     >>> front.smallest(0.05).n_parameters < 10
     True
     """
-    env = env or getattr(model, "env_id", None)
+    if env is None and getattr(model, "env_id", None) is not None:
+        env = find_plain_id(model, "env", exactly=False)
     if env is None:
         raise ValueError(
             "env must be the id of an environment, as the model does not store one; got None."

@@ -14,6 +14,7 @@ from oda_rl.agents import DistilledPolicy
 from oda_rl.agents.distill import polish
 from oda_rl.agents.distill.play import Judge
 from oda_rl.agents.models import load_model
+from oda_rl.agents.sb3.env_origin import find_plain_id
 from oda_rl.inspect.table import counted
 from sb3_zoo import SB3_CLASSES, find_class
 
@@ -67,9 +68,14 @@ class StudentOptions:
         return {name: getattr(self, name) for name in PASSED_ON}
 
     def load(self) -> tuple[Any, str]:
-        """The teacher and its environment id. Raises as `load_teacher`; ValueError if there is no id."""
+        """The teacher and its environment id.
+
+        Raises as `load_teacher`; a ValueError if there is no id, or the id alone does not make it.
+        """
         teacher = load_teacher(self.model, self.algorithm)
-        env_id = self.env_id or getattr(teacher, "env_id", None)
+        env_id = self.env_id
+        if env_id is None and getattr(teacher, "env_id", None) is not None:
+            env_id = find_plain_id(teacher, "--env-id", exactly=False)
         if env_id is None:
             raise ValueError(
                 "--env-id must be given, as the model does not store the id of its environment."

@@ -12,6 +12,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack, VecMoni
 
 import oda_rl.envs  # noqa: F401
 from oda_rl.agents import TwoTimescaleQ
+from oda_rl.agents.distill import distill, shrink
 from oda_rl.agents.explain import explain_policy
 from oda_rl.agents.sb3.env_origin import EnvOrigin, find_environment
 from oda_rl.storage import ModelFileError
@@ -158,3 +159,24 @@ def test_a_file_with_other_values_is_refused():
         model.env_origin = origin
         with pytest.raises(ModelFileError, match="env_origin"):
             reloaded(model)
+
+
+@pytest.mark.parametrize(
+    ("make", "what"),
+    [
+        (lambda: gym.make("FrozenLake-v1", map_name="8x8"), r"FrozenLake-v1\(map_name='8x8'\)"),
+        (lambda: wrappers.TimeAwareObservation(gym.make("CartPole-v1")), "with TimeAwareObservation"),
+        (lambda: wrappers.TransformReward(gym.make("CartPole-v1"), abs), "with TransformReward"),
+    ],
+)
+def test_no_copies_are_made_of_an_environment_that_its_id_does_not_make_again(make, what):
+    with pytest.raises(ValueError, match=f"env must be the id of a registered environment.* {what}"):
+        distill(lambda observation: 0, make(), rounds=1)
+    with pytest.raises(ValueError, match=f"env must be the id of a registered environment.* {what}"):
+        shrink(lambda observation: 0, make(), rounds=1)
+
+
+def test_an_agent_is_not_shrunk_in_another_environment_than_its_own():
+    teacher = TwoTimescaleQ(env=gym.make("FrozenLake-v1", is_slippery=False))
+    with pytest.raises(ValueError, match=r"env must be the id .* FrozenLake-v1.is_slippery=False"):
+        shrink(teacher, rounds=1)
