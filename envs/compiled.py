@@ -195,7 +195,8 @@ class CompiledEnv(gym.Env):
     def get_parameters(self) -> ArrayLike:
         """The array that the kernels receive as `parameters`; empty by default.
 
-        It is read at every reset from Python and at every access to `dynamics`. During a compiled loop
+        It is read at every reset from Python and at every access to `dynamics`. An agent that learns
+        from the environment reads it again whenever it has called its callbacks; between these calls
         the parameters do not change.
         """
         return ()

@@ -150,6 +150,8 @@ class StartBlock:
     ----------
     rows : ndarray of shape (size, start_size)
         One start each.
+    generator : numpy.random.Generator
+        The environment's generator that has drawn them.
 
     Examples
     --------
@@ -165,9 +167,15 @@ class StartBlock:
         if size < 1:
             raise ValueError(f"size must be 1 or more, not {size}")
         self._env = env
-        self._generator = env.np_random
-        self._before = self._generator.bit_generator.state
-        self.rows = np.ascontiguousarray(env.draw_starts(self._generator, size), dtype=np.float64)
+        self.generator = env.np_random
+        self._before = self.generator.bit_generator.state
+        self.rows = np.ascontiguousarray(env.draw_starts(self.generator, size), dtype=np.float64)
+        self._after = self.generator.bit_generator.state
+
+    def is_current(self) -> bool:
+        """Whether the generator was neither used nor replaced since the rows were drawn."""
+        generator = self._env.np_random
+        return generator is self.generator and generator.bit_generator.state == self._after
 
     def rewind_to(self, used: int) -> None:
         """Set the generator to the state after `used` resets.
@@ -179,8 +187,8 @@ class StartBlock:
         """
         if not 0 <= used <= len(self.rows):
             raise ValueError(f"used must be from 0 to {len(self.rows)}, not {used}")
-        self._generator.bit_generator.state = self._before
-        self._env.draw_starts(self._generator, used)
+        self.generator.bit_generator.state = self._before
+        self._env.draw_starts(self.generator, used)
 
 
 # -- behind wrappers -----------------------------------------------------------------------------

@@ -180,7 +180,9 @@ class OnlineAlgorithm(Saving):
             Whether to show a progress bar.
         callback_every : int, default=1000
             On an environment with compiled dynamics (`oda_rl/...`), steps between two calls of the
-            callbacks, which still count all steps. 1 steps it from Python, with the same result.
+            callbacks, which still count all steps. 1 steps it from Python, with the same result, also
+            if callbacks set attributes or states of the environments; one that resets them or draws
+            from their generators, without a new seed, draws other numbers.
         planned_timesteps : int, optional
             Value of `num_timesteps` at which the whole training is planned to end: exploration and
             other schedules fall over a part of it. By default the end of this call, as in SB3; set it

@@ -26,6 +26,8 @@ from stable_baselines3.common.type_aliases import MaybeCallback
 ALWAYS, NEVER = 0, 10**18
 # SB3's own callbacks with a fixed interval, and the attribute that holds it, in calls
 EVERY_CALLS: dict[type, str] = {CheckpointCallback: "save_freq", EvalCallback: "eval_freq"}
+# SB3's own callbacks that do not use the environments of the training
+APART = (CheckpointCallback, LogEveryNTimesteps, ProgressBarCallback)
 # Times per second that a progress bar is drawn; once costs as much as hundreds of steps
 BAR_RATE = 1
 # Times per second that its count is passed on to rich, which estimates the speed from it
@@ -105,6 +107,20 @@ def calls_until_due(
     else:
         return always
     return max(1, -(-steps // n_envs))
+
+
+def may_use_envs(callback: BaseCallback) -> bool:
+    """Whether a callback, or one that it calls, may read or change the environments of the training."""
+    one: Any = callback
+    if type(one) is CallbackList:
+        return any(map(may_use_envs, one.callbacks))
+    if type(one) is ConvertCallback:
+        return one.callback is not None
+    if type(one) in APART:
+        return False
+    called = [getattr(one, name, None) for name in ("callback", "callback_on_new_best")]
+    own = type(one).__module__.startswith("oda_rl.")
+    return not own or any(may_use_envs(other) for other in called if isinstance(other, BaseCallback))
 
 
 def count_calls(callback: BaseCallback, n: int, n_envs: int = 1) -> None:

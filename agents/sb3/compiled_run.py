@@ -1,5 +1,6 @@
 """Compiled environments and a learner in one compiled loop, and the episode records passed to SB3."""
 
+import math
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from oda_rl.envs.dynamics import (
     get_elapsed_steps,
     hand_back,
 )
-from oda_rl.envs.wrapper_chain import episode_record, find_monitor
+from oda_rl.envs.wrapper_chain import episode_record, find_monitor, restore_counters
 
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
@@ -31,6 +32,11 @@ def find_dynamics_of_all(envs: list[gym.Env]) -> list[CompiledDynamics] | None:
     found = [one for one in map(find_dynamics, envs) if one is not None]
     kinds = {(one.step, one.reset, len(one.parameters), one.state_size) for one in found}
     return found if len(found) == len(envs) and len(kinds) == 1 else None
+
+
+def _is_finite(state: NDArray[np.float64]) -> bool:
+    """Whether a state is finite. If not, the next step raises an error, and a reset follows."""
+    return all(map(math.isfinite, state.tolist()))
 
 
 class CompiledRun:
@@ -59,7 +65,8 @@ class CompiledRun:
         self.cursor = np.zeros(compiled_rollout.N_CURSOR, dtype=np.int64)
         self.cursor[compiled_rollout.ROUNDED] = n > 1
         self.rollout = compiled_rollout.Rollout(
-            parameters=np.array([one.parameters for one in dynamics]),
+            # read again: a callback may have changed them during the warm-up
+            parameters=np.array([one.env.refresh_parameters() for one in dynamics]),
             starts=np.array([block.rows for block in self.starts]),
             cursor=self.cursor,
             clock=clock,
@@ -114,13 +121,50 @@ class CompiledRun:
                 self.learner.begin(e, rollout.observation[e])
                 clock[compiled_rollout.BEGINNING] = 0
                 self.cursor[compiled_rollout.ENV] = (e + 1) % len(self.envs)
-            total = float(rollout.played[e, compiled_rollout.RETURN])
-            # With a state that is not finite the step raises an error, and a reset follows.
-            if np.isfinite(rollout.state[e]).all():
+            if _is_finite(rollout.state[e]):
+                total = float(rollout.played[e, compiled_rollout.RETURN])
                 hand_back(env, rollout.state[e], int(clock[compiled_rollout.ELAPSED]), total)
             self.starts[e].rewind_to(int(clock[compiled_rollout.STARTS_USED]))
             self.model.next_actions[e] = self.learner.next_action(e)
         self._is_handed_over = True
+
+    def show(self) -> None:
+        """Bring the states of the environments, and what their wrappers count, to those of this run.
+
+        This takes a tenth of the time of `hand_over`, as the generators stay ahead: they have drawn the
+        next `STARTS` starts of episodes.
+        """
+        rollout = self.rollout
+        for e, env in enumerate(self.envs):
+            if _is_finite(rollout.state[e]):
+                self.dynamics[e].env._keep_state(rollout.state[e].copy())
+                total = float(rollout.played[e, compiled_rollout.RETURN])
+                restore_counters(env, int(rollout.clock[e, compiled_rollout.ELAPSED]), total)
+
+    def take_back(self) -> None:
+        """Continue from the environments as they are after `show`: a callback may have changed them."""
+        rollout = self.rollout
+        for e, env in enumerate(self.envs):
+            inner, block, row = self.dynamics[e].env, self.starts[e], rollout.state[e]
+            rollout.parameters[e] = inner.refresh_parameters()
+            state, elapsed = inner.get_state(), get_elapsed_steps(env)
+            same = (
+                state.tobytes() == row.tobytes()
+                and elapsed == rollout.clock[e, compiled_rollout.ELAPSED]
+            )
+            if (same and inner.np_random is block.generator) or not _is_finite(row):
+                continue
+            row[:] = state
+            if elapsed != rollout.clock[e, compiled_rollout.ELAPSED]:  # it was reset, or steps were made
+                monitor = self.monitors[e]
+                rollout.clock[e, compiled_rollout.ELAPSED] = elapsed
+                rollout.played[e, compiled_rollout.RETURN] = sum(monitor.rewards) if monitor else 0.0
+            if not (self._is_handed_over or block.is_current()):
+                self.starts[e] = StartBlock(inner, STARTS)
+                rollout.starts[e], rollout.clock[e, compiled_rollout.STARTS_USED] = (
+                    self.starts[e].rows,
+                    0,
+                )
 
     def _draw_starts(self) -> None:
         """Provide episode starts; draw new ones if they are used up or the generators were rewound."""

@@ -6,6 +6,7 @@ environments, learning and annealing in compiled code. It makes the same steps a
 same random draws, and calls the callbacks between chunks of steps.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +15,28 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 from oda_rl.agents.learner import BadTransitionError, DivergenceError
-from oda_rl.agents.sb3.callback_schedule import ALWAYS, NEVER, calls_until_due, count_calls
+from oda_rl.agents.sb3.callback_schedule import (
+    ALWAYS,
+    NEVER,
+    calls_until_due,
+    count_calls,
+    may_use_envs,
+)
 from oda_rl.agents.sb3.compiled_run import CompiledRun, find_dynamics_of_all
 from oda_rl.agents.sb3.gymnasium_vector import BEGINS, WAITS
+from oda_rl.envs.compiled import CompiledEnv
 
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 
 # Most steps between two returns to Python if no callback is due: without logs, and with logs
 UNWATCHED, LOGGED = 50_000, 20_000
+
+
+def find_compiled(env: Any) -> list[CompiledEnv]:
+    """The environments with compiled dynamics, without their wrappers, if they are in this process."""
+    inner = [one.unwrapped for one in env.envs] if type(env) is DummyVecEnv else []
+    return [one for one in inner if isinstance(one, CompiledEnv)]
 
 
 @dataclass(frozen=True)
@@ -84,6 +98,7 @@ class Training:
         model, callback, total_timesteps = self.model, self.callback, self.total_timesteps
         env = envs.envs[0]
         encode, batch = model.observations.encode, model.observations.batch
+        compiled = find_compiled(envs)
         callback.on_rollout_start()
         missed, due = 0, calls_until_due(callback, model.num_timesteps)
         go_on = True
@@ -115,7 +130,7 @@ class Training:
                 "dones": np.array([ended]),
                 "infos": [info],
             }
-            go_on = self.call_back(step)
+            go_on = self.call_back(step, compiled)
             missed, due = 0, due and calls_until_due(callback, model.num_timesteps)
         count_calls(callback, missed)  # the warm-up may end between two calls
         return go_on
@@ -124,6 +139,7 @@ class Training:
         """Step several environments, which use the learner in turn; otherwise as `run_single`."""
         model = self.model
         encode, encode_many = model.observations.encode, model.observations.encode_many
+        compiled = find_compiled(env)
         self.callback.on_rollout_start()
         go_on = True
         while go_on and self.is_under_way(env, only_scaling):
@@ -152,13 +168,14 @@ class Training:
                 "dones": dones,
                 "infos": infos,
             }
-            go_on = self.call_back(step)
+            go_on = self.call_back(step, compiled)
         return go_on
 
-    def call_back(self, step: dict[str, Any]) -> bool:
+    def call_back(self, step: dict[str, Any], compiled: Sequence[CompiledEnv] = ()) -> bool:
         """Count the episodes that ended in a step, call the callbacks after it, and log if it is time.
 
-        The episodes are counted first, so that a model saved by a callback is complete.
+        The episodes are counted first, so that a model saved by a callback is complete. Parameters that
+        a callback changed in `compiled` environments hold from the next step on.
         """
         model, callback = self.model, self.callback
         before, n_ended = model._episode_num, int(step["dones"].sum())
@@ -173,6 +190,8 @@ class Training:
             if every and before // every < model._episode_num // every:
                 model.dump_logs()
             callback.on_rollout_start()
+        for env in compiled:
+            env.refresh_parameters()
         return go_on
 
     def run_compiled(self, run: CompiledRun) -> bool:
@@ -181,11 +200,13 @@ class Training:
         The callbacks count every call. One that acts at regular intervals therefore acts at the right
         call if its interval is a multiple of `callback_every`. If it is known of all callbacks when they
         are due next, they are called then instead. `dones` and `infos` have an entry for each episode
-        that ended in the chunk, or one for each environment if there is none.
+        that ended in the chunk, or one for each environment if there is none. Callbacks find the
+        environments in their present states, and may change states and parameters.
         """
         model, n = self.model, self.model.n_envs
         space: Any = model.observation_space
         env, go_on, model.run = model.env, True, run
+        shown = may_use_envs(self.callback)
         try:
             while go_on and self.is_under_way(env):
                 left = self.total_timesteps - model.num_timesteps
@@ -202,7 +223,11 @@ class Training:
                     "infos": infos or [{"TimeLimit.truncated": False} for _ in range(n)],
                 }
                 count_calls(self.callback, calls - 1, n)
+                if shown:
+                    run.show()
                 go_on = self.call_back(step)
+                if shown:
+                    run.take_back()
         finally:
             model.sync_env()
             model.run = None

@@ -13,7 +13,13 @@ from stable_baselines3.common.callbacks import (
 import oda_rl.envs  # noqa: F401
 from oda_rl.agents import TwoTimescaleQ
 from oda_rl.agents.callbacks import CodebookCallback, SnapshotCallback
-from oda_rl.agents.sb3.callback_schedule import ALWAYS, NEVER, calls_until_due, count_calls
+from oda_rl.agents.sb3.callback_schedule import (
+    ALWAYS,
+    NEVER,
+    calls_until_due,
+    count_calls,
+    may_use_envs,
+)
 
 QUICK = {"warmup_steps": 200, "growth_steps": 1000, "growth_cells": 10, "max_cells": 20}
 
@@ -39,6 +45,14 @@ class Often(Seldom):
     def _on_step(self):
         self.seen.append((self.n_calls, self.num_timesteps))
         return True
+
+
+def test_which_callbacks_may_use_the_environments():
+    log, codebook = LogEveryNTimesteps(100), CodebookCallback()
+    assert not may_use_envs(CallbackList([log, codebook, ConvertCallback(None)]))
+    assert may_use_envs(CallbackList([log, CallbackList([Seldom(100)])]))
+    assert may_use_envs(ConvertCallback(lambda *_: True))
+    assert may_use_envs(EveryNTimesteps(100, codebook))
 
 
 def test_calls_until_due():

@@ -216,3 +216,54 @@ def test_environments_of_several_kinds_are_stepped_from_python():
     mixed = TwoTimescaleQ(env=make_vec_env(lambda: gym.make(next(made)), 2, seed=7), seed=0, **SHORT)
     same = TwoTimescaleQ(env=make_vec_env("CartPole-v1", 2, seed=7), seed=0, **SHORT)
     assert_same(mixed.learn(4_000), same.learn(4_000))
+
+
+class Meddling(BaseCallback):
+    """Notes the state of the last environment every 1,000 calls, and changes all at call 4,000."""
+
+    def __init__(self, change):
+        super().__init__()
+        self.change, self.states = change, []
+
+    def _on_step(self):
+        envs = [one.unwrapped for one in self.training_env.envs]
+        if self.n_calls % 1_000 == 0:
+            self.states.append(tuple(envs[-1].get_state()))
+        if self.n_calls == 4_000:
+            for one, wrapped in zip(envs, self.training_env.envs, strict=True):
+                self.change(one, wrapped)
+        return True
+
+
+def lighten(env, _):
+    env.gravity, env.force_mag = 1.0, 2.0
+
+
+CHANGES = [
+    lighten,
+    lambda env, _: env.set_state([0.0, 0.0, 0.1, 0.0]),
+    lambda _, wrapped: wrapped.reset(seed=7),
+]
+
+
+@pytest.mark.parametrize("n_envs", [1, 3])
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_a_callback_changes_in_an_environment_holds_from_then_on(change, n_envs):
+    models, states = [], []
+    for callback_every in (1, 1_000):
+        env = make_vec_env("oda_rl/CartPole-v1", n_envs, seed=0)
+        meddling = Meddling(change)
+        model = make_model(env)
+        models.append(model.learn(6_000 * n_envs, meddling, callback_every=callback_every))
+        states.append(meddling.states)
+    assert_same_learning(*models)
+    assert models[0]._episode_num == models[1]._episode_num
+    assert states[0] == states[1]
+    assert len(set(states[0])) == 6
+
+
+@pytest.mark.parametrize("n_envs", [1, 3])
+def test_an_evaluation_in_the_environments_of_the_training_does_not_fail(n_envs):
+    model = make_model(make_vec_env("oda_rl/CartPole-v1", n_envs, seed=0))
+    model.learn(6_000, EvalCallback(model.get_env(), eval_freq=1_000, n_eval_episodes=2, verbose=0))
+    assert model.learn(1_000, reset_num_timesteps=False).num_timesteps >= 7_000
