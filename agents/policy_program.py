@@ -101,8 +101,16 @@ class PolicyProgram:
         return np.asarray(self.values + change)
 
     def decide(self, observations: ArrayLike) -> NDArray[Any]:
-        """The environment's actions at observations (n, d), of shape (n,) or (n, size)."""
-        found = self.action_values(observations)
+        """The environment's actions at observations (n, d), of shape (n,) or (n, size).
+
+        Raises a ValueError if the observations have another shape, or NaN or infinity.
+        """
+        rows, d = np.asarray(observations, dtype=np.float64), len(self.scale)
+        if rows.ndim != 2 or rows.shape[1] != d:
+            raise ValueError(f"observations must have shape (n, {d}), got {rows.shape}.")
+        if not np.isfinite(rows).all():
+            raise ValueError("observations must be finite, but contain NaN or infinity.")
+        found = self.action_values(rows)
         if self.actions is not None:
             return np.asarray(self.actions[found.argmax(axis=1)])
         low, high = self.bounds

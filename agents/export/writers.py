@@ -270,7 +270,7 @@ def export_policy(
     path = Path(path)
     if path.suffix not in FORMATS:
         raise ValueError(f"path must end with one of {', '.join(FORMATS)}, got {str(path)!r}.")
-    if digits is not None and digits not in range(1, 18):
+    if digits is not None and (isinstance(digits, bool) or digits not in range(1, 18)):
         raise ValueError(f"digits must be None or an integer from 1 to 17, got {digits!r}.")
     program = policy if isinstance(policy, PolicyProgram) else policy_program(policy)
     if digits is not None:

@@ -211,6 +211,21 @@ def test_bad_arguments_are_refused(tmp_path):
     model = SOMQ(env="CartPole-v1", n_cells=4, seed=0).learn(2_000)
     with pytest.raises(ValueError, match=r"must end with one of \.py, \.c, \.onnx, got"):
         export_policy(model, tmp_path / "policy.java")
-    for digits in (0, 18, 2.5, "3"):
+    for digits in (0, 18, 2.5, "3", True):
         with pytest.raises(ValueError, match="digits must be"):
             export_policy(model, tmp_path / "policy.c", digits=digits)
+
+
+@pytest.mark.parametrize(
+    ("observations", "message"),
+    [
+        ([[0.0, 0.0, np.nan, 0.0]], "observations must be finite"),
+        ([[0.0, 0.0, -np.inf, 0.0]], "observations must be finite"),
+        ([0.0, 0.0, 0.0, 0.0], r"shape \(n, 4\), got \(4,\)"),
+        ([[0.0] * 5], r"shape \(n, 4\), got \(1, 5\)"),
+    ],
+)
+def test_a_program_refuses_what_is_no_list_of_observations(observations, message, model, tmp_path):
+    program = export_policy(model, tmp_path / "policy.py")
+    with pytest.raises(ValueError, match=message):
+        program.decide(observations)
