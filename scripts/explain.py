@@ -112,7 +112,8 @@ def write_html(args: Args, path: Path) -> None:
 
 def check(args: Args) -> None:
     """Raise a ValueError if a typed option has no effect, or the picture's format is unknown."""
-    alone, with_page = ("observation", "dimensions", "markdown", "picture"), ("env_id", "grown", "data")
+    alone = ("observation", "cells", "dimensions", "markdown", "picture")
+    with_page = ("env_id", "grown", "data")
     unused, why = (with_page, "requires") if args.html is None else (alone, "cannot be used with")
     for name in unused:
         if getattr(args, name) != getattr(Args, name):
@@ -136,7 +137,7 @@ def main(args: Args) -> int:
         table = explain_policy(model)
         explanation = None if args.observation is None else explain_observation(model, args.observation)
         picture, markdown = write(args, table, explanation)
-    except (FileNotFoundError, ValueError, gym.error.Error) as error:
+    except (FileNotFoundError, ImportError, ValueError, gym.error.Error) as error:
         print(f"Cannot explain the model: {error}")
         return 1
     print(policy_sheet(table, args.cells), policy_summary(table), sep="\n\n", end="\n\n")

@@ -60,13 +60,15 @@ def plot_codebook(
     Raises
     ------
     ValueError
-        If a dimension does not exist.
+        If a dimension does not exist, or both are the same and there are others.
     """
     points = np.atleast_2d(np.asarray(codevectors, dtype=float))
     names = feature_names or [f"observation[{j}]" for j in range(points.shape[1])]
-    if not all(0 <= dimension < points.shape[1] for dimension in dimensions):
+    n = points.shape[1]
+    same = dimensions[0] == dimensions[1] and n > 1
+    if same or not all(0 <= dimension < n for dimension in dimensions):
         raise ValueError(
-            f"dimensions must be two indices from 0 to {points.shape[1] - 1}, got {dimensions}."
+            f"dimensions must be two different indices from 0 to {n - 1}, got {tuple(dimensions)}."
         )
     classes, share = np.asarray(labels), np.asarray(weights, dtype=float)
     area = 15.0 + 250.0 * share / max(share.max(initial=0.0), 1e-12)

@@ -52,6 +52,9 @@ def test_area_follows_the_weight():
 def test_unknown_dimension():
     with pytest.raises(ValueError, match="from 0 to 1"):
         plot_codebook(np.zeros((3, 2)), np.zeros(3, dtype=int), np.ones(3), dimensions=(0, 5))
+    with pytest.raises(ValueError, match=r"two different indices from 0 to 1, got \(1, 1\)"):
+        plot_codebook(np.zeros((3, 2)), np.zeros(3, dtype=int), np.ones(3), dimensions=(1, 1))
+    plot_codebook(np.zeros((3, 1)), np.zeros(3, dtype=int), np.ones(3), dimensions=(0, 0))
 
 
 def test_learning_curve_has_the_moving_average():

@@ -55,13 +55,15 @@ def test_one_state(path, tmp_path, explain):
     ("arguments", "message"),
     [
         (("--observation", 0, 0), "must be 4 finite numbers"),
-        (("--dimensions", 0, 7), "dimensions must be two indices from 0 to 3"),
+        (("--dimensions", 0, 7), "dimensions must be two different indices from 0 to 3"),
+        (("--dimensions", 1, 1), "dimensions must be two different indices from 0 to 3"),
         (("--picture", "why"), "picture must end with"),
         (("--data", "samples.csv"), "--data requires --html"),
         (
-            ("--html", "why.html", "--cells", 3, "--picture", "why.png"),
+            ("--html", "why.html", "--picture", "why.png"),
             "--picture cannot be used with --html",
         ),
+        (("--html", "why.html", "--cells", 3), "--cells cannot be used with --html"),
     ],
 )
 def test_mistakes_are_named(path, explain, arguments, message):
