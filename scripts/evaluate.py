@@ -136,7 +136,7 @@ def main(args: Args) -> int:
     except UnseenError as error:
         print_line(console, str(error))
         return 1
-    except (gym.error.Error, ModuleNotFoundError) as error:
+    except (gym.error.Error, ImportError) as error:
         print_line(console, f"Cannot make the environment {name}: {error}")
         return 1
     try:

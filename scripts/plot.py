@@ -13,15 +13,19 @@ from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any, Literal
 
+import gymnasium as gym
 import numpy as np
 import tyro
 
-from common.arguments import Positive
+from common.arguments import whole
 from common.pictures import plt, save
 from common.reading import load, read_samples, train_again
 from oda_rl import plotting
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 from oda_rl.inspect.planes import make_plane
+
+# Largest resolution: a picture then takes some 250 MB of memory
+MOST_DPI = 1200
 
 
 @dataclass
@@ -43,7 +47,7 @@ class Args:
     feature. One more column, the last, holds classes or outputs."""
     out: Path | None = None
     """Folder for the pictures; by default that of the model."""
-    dpi: Positive = 110
+    dpi: Annotated[int, whole(1, most=MOST_DPI)] = 110
     """Pixels per inch."""
 
 
@@ -112,7 +116,7 @@ def main(args: Args) -> int:
         folder = args.out or args.model.parent
         folder.mkdir(parents=True, exist_ok=True)
         written = draw(model, args, folder)
-    except (FileNotFoundError, ValueError) as error:
+    except (FileNotFoundError, ImportError, ValueError, gym.error.Error) as error:
         print(f"Cannot plot the model: {error}")
         return 1
     if not written:

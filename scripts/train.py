@@ -174,7 +174,7 @@ def main(args: Args) -> int:
         checkpoints = Checkpoints(folder, args.save_freq, callbacks, say)
         if run is not None:
             checkpoints.restore(model, run)
-    except (OSError, ValueError, ModuleNotFoundError, gym.error.Error) as error:
+    except (OSError, ValueError, ImportError, gym.error.Error) as error:
         say(f"The training cannot start: {error}")
         return 2
     begun = time.perf_counter()

@@ -92,7 +92,7 @@ def find_ours(env_id: str) -> str:
     """Our default agent for an environment; the first of `OURS` if the environment does not exist."""
     try:
         return default_agent(env_id).__name__
-    except (gym.error.Error, ModuleNotFoundError):
+    except (gym.error.Error, ImportError):
         return OURS[0]
 
 

@@ -10,13 +10,15 @@ from tyro.constructors import PrimitiveConstructorSpec
 T = TypeVar("T")
 
 
-def whole(low: int, *others: int) -> Any:
-    """Specify for tyro a whole number of at least `low`, or one of `others`; --help shows the range."""
-    accepted = " or ".join([f"{low} or more", *map(str, others)])
+def whole(low: int, *others: int, most: int | None = None) -> Any:
+    """Specify for tyro a whole number from `low` to `most`, or one of `others`, as --help shows."""
+    usual = f"{low} or more" if most is None else f"{low} to {most}"
+    accepted = " or ".join([usual, *map(str, others)])
 
     def read(typed: list[str]) -> int:
         number = int(typed[0]) if typed[0].removeprefix("-").isdecimal() else None
-        if number is None or (number < low and number not in others):
+        is_within = number is not None and low <= number and (most is None or number <= most)
+        if number is None or not (is_within or number in others):
             raise ValueError(f"must be an integer, {accepted}; got {typed[0]}.")
         return number
 

@@ -28,6 +28,6 @@ def evaluate_command(model: str, env_id: str | None) -> str:
     """The command that evaluates a model, in a window if its environment can be shown in one."""
     try:
         seen = env_id is not None and "human" in render_modes(env_id)
-    except (gym.error.Error, ModuleNotFoundError):
+    except (gym.error.Error, ImportError):
         seen = False  # the environment is not installed here
     return f"python scripts/evaluate.py {model}{' --render' if seen else ''}"

@@ -25,7 +25,7 @@ PASSED_ON = (
 )
 
 # Errors that are reported in one line: a file, teacher, environment or option is not accepted
-REFUSED = (FileNotFoundError, TypeError, ValueError, gym.error.Error)
+REFUSED = (FileNotFoundError, ImportError, TypeError, ValueError, gym.error.Error)
 
 
 @dataclass

@@ -81,8 +81,9 @@ def find_algorithm(typed: Sequence[str], env_id: str) -> str:
     named, _ = parser.parse_known_args(typed)
     try:
         return named.algorithm or default_agent(named.env_id or env_id).__name__
-    except (gym.error.Error, ModuleNotFoundError) as error:
-        sys.exit(f"Cannot make the environment {named.env_id}: {error}")
+    except (gym.error.Error, ImportError) as error:
+        print(f"Cannot make the environment {named.env_id}: {error}", file=sys.stderr)
+        sys.exit(2)  # as for any other option that is not accepted
 
 
 def parse(arguments: Sequence[str] | None = None) -> Args:

@@ -47,6 +47,12 @@ def test_the_command_line(agent, tmp_path, run):
     assert "2: pole angle (rad)" in output
 
 
+def test_a_resolution_that_takes_too_much_memory_is_refused(agent, run):
+    code, output = run("plot", agent, "--dpi", 100_000)
+    assert code == 2
+    assert "1 to 1200" in output
+
+
 def test_all_of_an_agent_is_drawn_next_to_it(script, agent, capsys):
     assert draw(script, agent, dpi=40) == 0
     kinds = ("codebook", "partition", "value", "policy", "annealing")

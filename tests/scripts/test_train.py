@@ -4,6 +4,7 @@ import json
 import shlex
 import sys
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -99,7 +100,9 @@ def test_the_other_agent_is_trained_by_name_or_for_its_states(run, tmp_path):
         assert code == 0, output
     assert len(list(tmp_path.glob("*/TwoTimescaleQ_0_1/model.npz"))) == 2
     assert run("train", "--optimism", 0.5)[0] != 0, "it is the other agent's"
-    assert "Cannot make the environment NoSuch-v0" in run("train", "--env-id", "NoSuch-v0")[0]
+    code, output = run("train", "--env-id", "NoSuch-v0")
+    assert code == 2
+    assert "Cannot make the environment NoSuch-v0" in output
 
 
 def test_the_compiled_twin_learns_what_is_learned_in_gymnasiums_own(trained, run, monkeypatch, tmp_path):
@@ -127,6 +130,20 @@ def test_an_environment_that_is_not_there_is_named(trained, run):
         code, output = run("evaluate", trained[0] / "model.npz", "--env-id", env_id)
         assert code == 1
         assert f"Cannot make the environment {env_id}: " in output
+
+
+def test_an_environment_whose_package_is_missing_is_named(trained, run):
+    def raising(**_):
+        raise ImportError("this needs a package")
+
+    gym.register("Lacking-v0", raising)
+    try:
+        for name, *options in (("train",), ("evaluate", trained[0] / "model.npz")):
+            code, output = run(name, *options, "--env-id", "Lacking-v0")
+            assert code == (2 if name == "train" else 1)
+            assert "Cannot make the environment Lacking-v0: this needs a package" in output
+    finally:
+        gym.registry.pop("Lacking-v0")
 
 
 @pytest.mark.parametrize("env_id", ["Acrobot-v1", "FrozenLake-v1", "Pendulum-v1"])
