@@ -206,9 +206,11 @@ def _made(env_id: str, kwargs: str) -> tuple[tuple[str, ...], int | None] | None
     Returns None if that fails.
     """
     try:
-        with gym.make(env_id, **json.loads(kwargs)) as env:
-            names = [one.entry_point for one in env.spec.additional_wrappers] if env.spec else []
-            return tuple(one for one in names if one not in PASSIVE), find_time_limit(env)
+        env = gym.make(env_id, **json.loads(kwargs))
+        names = [one.entry_point for one in env.spec.additional_wrappers] if env.spec else []
+        limit = find_time_limit(env)
+        env.close()
+        return tuple(one for one in names if one not in PASSIVE), limit
     except Exception:  # of any environment
         return None
 
