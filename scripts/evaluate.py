@@ -117,13 +117,15 @@ def show(console: Console, name: str, model: OnlineAlgorithm, results: np.ndarra
     show_table(console, f"{name}, greedy policy", (type(model).__name__, ""), rows)
 
 
-def show_changed_rewards(console: Console, args: Args, model: OnlineAlgorithm) -> None:
-    """Print what changed the rewards in the training, if anything did, and no other id is given."""
+def show_notes(console: Console, args: Args, model: OnlineAlgorithm) -> None:
+    """Print where videos are, and what changed the rewards in the training, unless an id is given."""
     changed = ", ".join(model.env_origin.lacks())
     if changed and not args.env_id:
         print_line(
             console, f"The rewards are those of {model.env_id}; in the training {changed} changed them."
         )
+    if args.video_dir:
+        print_line(console, f"The videos are in {args.video_dir}.")
 
 
 def main(args: Args) -> int:
@@ -164,9 +166,7 @@ def main(args: Args) -> int:
     finally:
         environments.close()
     show(console, name, model, np.array(results))
-    show_changed_rewards(console, args, model)
-    if args.video_dir:
-        print_line(console, f"The videos are in {args.video_dir}.")
+    show_notes(console, args, model)
     return 0
 
 

@@ -94,9 +94,7 @@ class OnlineAlgorithm(Saving):
         given = env
         if env is not None:
             env = self._make_env(env)
-        self.config = config
-        self.run = None
-        self.stopping = False
+        self.config, self.run, self.stopping = config, None, False
         self.stored_envs: list[dict[str, Any]] = []
         self.components = {}
         super().__init__(
@@ -207,8 +205,7 @@ class OnlineAlgorithm(Saving):
         callback_every = whole_number("callback_every", callback_every, 1)
         log_interval = whole_or_none("log_interval", log_interval, 1)
         planned_timesteps = whole_or_none("planned_timesteps", planned_timesteps, 1)
-        if self._is_new_env:
-            self._read_origin(self.env)
+        self._read_new_origin()
         fresh = reset_num_timesteps or self._last_obs is None
         name, callback = tb_log_name or type(self).__name__, make_callback(callback, progress_bar)
         total_timesteps, callback = self._setup_learn(

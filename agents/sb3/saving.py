@@ -138,6 +138,11 @@ class Saving(Readable):
         self.env_origin = EnvOrigin() if is_id else found
         self._is_new_env = False
 
+    def _read_new_origin(self) -> None:
+        """Store how the environment is made, if it has been replaced since that was stored."""
+        if self._is_new_env:
+            self._read_origin(self.env)
+
     def get_parameters(self) -> dict[str, Any]:
         """Copies of all that has been learned, with the spaces and the hyperparameters.
 

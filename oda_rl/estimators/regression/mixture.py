@@ -7,7 +7,7 @@ Arrays of cells and local models in kernels are laid out as in `codebook.learnin
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -287,7 +287,8 @@ def separate(
     if theta.shape[1] == 1:
         own = np.empty((k, k))
         associate_inputs(codevectors, location, k, overlap, own)
-        return np.linalg.lstsq(own, share @ theta[:, 0].T, LEAST_SINGULAR)[0].T[:, None]
+        found: Any = np.linalg.lstsq(own, share @ theta[:, 0].T, LEAST_SINGULAR)[0]
+        return np.asarray(found.T[:, None])
     values = theta[:, :1].transpose(0, 2, 1) + np.einsum("kd,mdi->mik", points, theta[:, 1:])
     # The derivative of a share is 2 / T times the share, times its codevector less the mean of all.
     apart = codevectors[None] - (share @ codevectors)[:, None]
