@@ -76,16 +76,22 @@ def test_a_tree_predicts_classes_that_come_after_its_fit():
 
 
 @pytest.mark.parametrize(
-    "model",
-    [ODARegressor(20, **SEEDS), MultiResolutionODA(ODARegressor(), **SEEDS), ODAPartition(8, **SEEDS)],
+    ("model", "moved"),
+    [
+        (ODARegressor(20, **SEEDS), 0.0),
+        (MultiResolutionODA(ODARegressor(), **SEEDS), 0.0),
+        (ODAPartition(8, **SEEDS), 4.0),
+        (MultiResolutionODA(**SEEDS), 4.0),
+    ],
 )
-def test_a_stream_like_the_samples_of_a_fit_has_no_drift_and_another_has(model):
+def test_a_stream_like_the_samples_of_a_fit_has_no_drift_and_another_has(model, moved):
     rng = np.random.default_rng(0)
     X = rng.uniform(-1.0, 1.0, (4000, 2))
     y = np.sin(3.0 * X[:, 0]) + 0.1 * rng.normal(size=4000)
     model = clone(model).fit(X[:1000], y[:1000]).partial_fit(X[1000:3000], y[1000:3000])
     assert model.drifts_ == []
-    model = clone(model).fit(X[:1000], y[:1000]).partial_fit(4.0 + X[1000:3000], -y[1000:3000])
+    model = clone(model).fit(X[:1000], y[:1000])
+    model.partial_fit(X[1000:3000] + moved, -y[1000:3000])
     (drift,) = reloaded(model).drifts_
     assert 1000 < drift.n_samples_seen < 2000
 

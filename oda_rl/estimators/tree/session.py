@@ -197,9 +197,9 @@ class TreeSession(Growth):
         the cell are ignored; `layer` has the limits of each split.
         """
         data = data.take(self.tree.rows_inside(cell, data.samples))
-        before, n_leaves, n_splits = self._error(cell), self.tree.n_leaves, 0
+        before, n_leaves, n_splits = self.error(cell), self.tree.n_leaves, 0
         unsplittable: set[Cell] = set()
-        while n_splits < max_splits and self._error(cell) > target_error:
+        while n_splits < max_splits and self.error(cell) > target_error:
             losses = {leaf: self._loss(leaf) for leaf in self.tree.leaves_below(cell)}
             open_ = [leaf for leaf in losses if leaf not in unsplittable and losses[leaf] > 0.0]
             if not open_:
@@ -209,12 +209,12 @@ class TreeSession(Growth):
                 n_splits += 1
             else:
                 unsplittable.add(worst)
-        return Refinement(before, self._error(cell), n_splits, self.tree.n_leaves - n_leaves)
+        return Refinement(before, self.error(cell), n_splits, self.tree.n_leaves - n_leaves)
 
     def _loss(self, leaf: Cell) -> float:
         return float(self.tree.layers[leaf.layer].loss[leaf.number])
 
-    def _error(self, cell: Cell) -> float:
+    def error(self, cell: Cell) -> float:
         """The error per weight of the training samples in the leaves below a cell."""
         leaves = self.tree.leaves_below(cell)
         mass = sum(float(self.tree.layers[leaf.layer].mass[leaf.number]) for leaf in leaves)

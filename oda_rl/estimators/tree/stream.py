@@ -23,6 +23,7 @@ from oda_rl.estimators.drift import (
 from oda_rl.estimators.parameters import CLASSES, declared, may_be_flat, restored, stored
 from oda_rl.estimators.targets import Data, OutputUnits, data_schema, make_place
 from oda_rl.estimators.tree.base import TreeEstimator
+from oda_rl.estimators.tree.cells import Cell
 from oda_rl.estimators.tree.features import Features
 from oda_rl.estimators.tree.session import TreeSession, layers_schema, session_schema
 from oda_rl.estimators.tree.settings import KINDS, Layer, TreeSettings
@@ -111,16 +112,25 @@ class StreamTree(Forgetful, TreeEstimator):
             return np.asarray(predicted.argmax(axis=1) != data.targets, dtype=np.float64)
         return bounded_losses(predicted - self._in_units(settings, data, reset=False).targets)
 
+    def _fitted_losses(self, data: Data) -> Array:
+        """The mean loss by the errors that the leaves have counted: samples are not mapped again."""
+        session = self._session
+        error = session.error(Cell(0, 0))
+        if session.settings.kind == "regressor":
+            error /= self._sizes[1]
+            error /= 1.0 + error
+        elif session.settings.kind == "clusterer":
+            error /= max(error + session.tree.layers[0].mean_loss, 1e-300)
+        return np.full(len(data.weight), error)
+
     def _blind_losses(self, data: Data) -> Array:
         """Losses of a prediction that does not use the samples' features."""
-        kind, tree = self._session.settings.kind, self._session.tree
+        kind = self._session.settings.kind
         if kind == "classifier":
             return losses_of_largest_class(data)
         if kind == "regressor":
             return losses_of_mean(data)
-        root = tree.layers[0]
-        found = tree.divergence(tree.features(0, data.samples), root.location.T)[:, 0]
-        return np.asarray(found / (found + max(root.mean_loss, 1e-300)))
+        return np.full(len(data.weight), 0.5)  # d / (d + d), with d the mean divergence from the root
 
     def _restart(self, recent: Data) -> None:
         self._rng = self._generator()
