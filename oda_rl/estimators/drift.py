@@ -28,6 +28,8 @@ RELEARN_AT = (128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
 EXPECTED = 1000
 # Least variance of outputs, for a division
 TINY = 1e-300
+# Loss d / (d + d) of clusterers without cells, with d the mean divergence from the mean
+UNDIVIDED = 0.5
 # Latest samples kept for a restart. Until the last of RELEARN_AT, all since the beginning are kept.
 RECENT = 1024
 
@@ -83,17 +85,17 @@ def bounded_losses(errors: Array) -> Array:
     return np.asarray(squared / (1.0 + squared))
 
 
-def losses_of_mean(data: Data) -> Array:
-    """The `bounded_losses` of a prediction of the mean outputs."""
+def loss_of_mean(data: Data) -> float:
+    """The mean of the `bounded_losses` of a prediction of the mean outputs."""
     outputs, weight = data.targets, data.weight
     mean = np.average(outputs, axis=0, weights=weight)
-    return bounded_losses((outputs - mean) / np.sqrt(np.maximum(variances(outputs, weight), TINY)))
+    errors = (outputs - mean) / np.sqrt(np.maximum(variances(outputs, weight), TINY))
+    return float(bounded_losses(errors).mean())
 
 
-def losses_of_largest_class(data: Data) -> Array:
-    """The losses, 0 or 1, of a prediction of the most frequent class."""
-    largest = np.bincount(data.targets, data.weight).argmax()
-    return (data.targets != largest).astype(np.float64)
+def loss_of_largest_class(data: Data) -> float:
+    """The part of the samples that a prediction of the most frequent class gets wrong."""
+    return float((data.targets != np.bincount(data.targets, data.weight).argmax()).mean())
 
 
 class Forgetful:
@@ -125,20 +127,20 @@ class Forgetful:
         """Learn from the next samples."""
         raise NotImplementedError
 
-    def _fitted_losses(self, data: Data) -> Array:
-        """Losses on samples of a fit, without a change to the model."""
-        return self._losses(self._judge(), data)
+    def _fitted_loss(self, data: Data) -> float:
+        """The mean loss on samples of a fit, without a change to the model."""
+        return float(self._losses(self._judge(), data).mean())
 
-    def _expect_no_change(self, data: Data, blind: Array) -> None:
+    def _expect_no_change(self, data: Data, blind: float) -> None:
         """Begin to watch a stream that follows a fit to these samples.
 
-        `blind` (n_samples,) are their losses by a prediction that does not use the samples' features.
+        `blind` is their mean loss by a prediction that does not use the samples' features.
         """
         if self.forgetting is None:
             return
         n = len(data.weight)
         some = data if n <= EXPECTED else data.take(np.arange(EXPECTED) * n // EXPECTED)
-        self._watch.expect(n, self._fitted_losses(some), blind)
+        self._watch.expect(n, self._fitted_loss(some), blind)
 
     def _adapts_by_itself(self) -> bool:
         """Whether the estimator soon forgets what came before a change, without a restart."""
@@ -206,15 +208,15 @@ class Watch:
         is_early = self.count - self.waiting - self.begun < EARLY_SAMPLES
         return (EARLY_PIECE_SAMPLES if is_early else PIECE_SAMPLES) - self.waiting
 
-    def expect(self, n: int, fitted: Array, blind: Array) -> None:
+    def expect(self, n: int, fitted: float, blind: float) -> None:
         """Begin with losses that stand for the n samples of a fit.
 
-        A model has smaller losses on the samples that it was fitted to (`fitted`) than on others. So the
-        middle between these and the losses of a prediction without features (`blind`) is taken: a stream
-        has changed since the fit if its losses are clearly above it.
+        A model has smaller losses on the samples that it was fitted to (`fitted`, their mean) than on
+        others. So the middle between it and the mean loss of a prediction without features (`blind`) is
+        taken: a stream has changed since the fit if its losses are clearly above it.
         """
         self.fitted = n
-        self.losses = np.full(len(fitted), 0.5 * (fitted.mean() + blind.mean()))
+        self.losses = np.full(min(n, EXPECTED), 0.5 * (fitted + blind))
 
     def learn(self, data: Data, learner: Forgetful) -> None:
         """Learn from the next samples, and restart where the stream has changed."""

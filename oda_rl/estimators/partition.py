@@ -8,14 +8,13 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from oda_rl._schema import Rules, Schema, Sized
-from oda_rl._types import Array
 from oda_rl._validation import SMALLEST_DEVIATION
 from oda_rl.codebook.annealer import BIFURCATIONS
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.codebook.identities import IDENTITIES, are_numbered
 from oda_rl.codebook.schedule import PathPoint
 from oda_rl.estimators.codebook_estimator import FITTED, PartitionJudge
-from oda_rl.estimators.drift import Watch, watch_schema
+from oda_rl.estimators.drift import UNDIVIDED, Watch, watch_schema
 from oda_rl.estimators.feature_scaling import scale_by
 from oda_rl.estimators.parameters import SCALES, choice, declared
 from oda_rl.estimators.partition_stream import StreamPartition
@@ -209,7 +208,8 @@ class ODAPartition(StreamPartition):
     # -- learning --------------------------------------------------------------------------------
 
     def _fit(self, X: ArrayLike, y: object, sample_weight: ArrayLike | None) -> None:
-        samples, weight = self._take_in(X, sample_weight, begin=True)
+        data = self._take_in(X, sample_weight, begin=True)
+        samples, weight = data.samples, data.weight
         if isinstance(self.scale, str):
             self._use_scale(scale_by(self.scale, samples, weight))
         codevectors = self._run.fit(self._scaled(samples), weight / weight.mean())
@@ -217,18 +217,12 @@ class ODAPartition(StreamPartition):
         self._set_codebook(self._unscaled(codevectors), samples, weight, labelled)
         self._publish()
         self._cluster(samples, weight, labelled)
-        data = Data(samples, np.zeros(len(samples), dtype=np.int64), weight)
-        mean = np.average(samples, axis=0, weights=weight)
-        self._expect_no_change(data, self._losses(PartitionJudge(mean[None]), data))
+        self._expect_no_change(data, UNDIVIDED)
 
     def _partial_fit(self, X: ArrayLike, y: object, sample_weight: ArrayLike | None) -> None:
-        samples, weight = self._take_in(X, sample_weight, begin=not hasattr(self, "_run"))
-        data = Data(samples, np.zeros(len(samples), dtype=np.int64), weight)
-        self._watched(data)
+        self._watched(self._take_in(X, sample_weight, begin=not hasattr(self, "_run")))
 
-    def _take_in(
-        self, X: ArrayLike, sample_weight: ArrayLike | None, begin: bool
-    ) -> tuple[Array, Array]:
+    def _take_in(self, X: ArrayLike, sample_weight: ArrayLike | None, begin: bool) -> Data:
         """Check samples and weights; `begin` a new run, or update the settings of the present one."""
         settings = self._settings(begin)
         samples, weight = self._check_weighted(X, sample_weight, reset=begin)
@@ -237,7 +231,7 @@ class ODAPartition(StreamPartition):
             self._watch = Watch()
         else:
             self._run.resume(settings)
-        return samples, weight
+        return Data(samples, np.zeros(len(samples), dtype=np.int64), weight)
 
     # -- using -----------------------------------------------------------------------------------
 

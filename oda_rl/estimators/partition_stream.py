@@ -70,6 +70,12 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
         found, unit = self._assign(data.samples, judge.codevectors)[1], self._run.path[0][0]
         return np.asarray(found / np.maximum(found + unit, 1e-300))
 
+    def _fitted_loss(self, data: Data) -> float:
+        """The mean loss by mean divergences: the unit of `_losses` would take the whole path."""
+        mean = np.average(data.samples, axis=0, weights=data.weight)
+        found = float(self._assign(data.samples)[1].mean())
+        return found / max(found + float(self._assign(data.samples, mean[None])[1].mean()), 1e-300)
+
     def _restart(self, recent: Data) -> None:
         seen = self._run.n_seen
         self._begin(self._settings(begin=False), self.n_features_in_, self._run.rng)

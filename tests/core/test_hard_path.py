@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from oda_rl import ODAPartition
+from oda_rl.codebook.lloyd import Quench
 from oda_rl.datasets import make_gaussians
 
 
@@ -25,6 +26,20 @@ def test_the_path_is_that_of_the_samples_that_were_fitted():
     for point in at_once:
         distance = ((kept[:, None] - point.codevectors[None]) ** 2).sum(axis=2).min(axis=1)
         assert point.distortion == pytest.approx(distance.mean())
+
+
+def test_a_fit_takes_no_codebook_of_the_path_to_temperature_zero_but_the_last(monkeypatch):
+    quenched = []
+    quench = Quench.__call__
+    monkeypatch.setattr(
+        Quench, "__call__", lambda self, cells: quenched.append(len(cells)) or quench(self, cells)
+    )
+    samples, _ = make_gaussians(400)
+    model = ODAPartition(8, random_state=0).fit(samples)
+    assert quenched == [model.n_codevectors_]
+    path = {point.n_codevectors for point in model.history_}
+    assert set(quenched) == path
+    assert len(path) > 3
 
 
 def test_a_pickle_holds_the_path_and_no_samples():

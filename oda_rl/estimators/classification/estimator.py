@@ -20,13 +20,13 @@ from oda_rl.estimators.classification.judging import (
     ClassJudge,
     begin_mixing,
     class_watch_schema,
-    fitted_errors,
+    fitted_error,
     judge_piece,
     limit_memory,
 )
 from oda_rl.estimators.classification.one_sample import learn_few
 from oda_rl.estimators.classification.session import ClassSession
-from oda_rl.estimators.drift import Forgetful, Watch, losses_of_largest_class
+from oda_rl.estimators.drift import Forgetful, Watch, loss_of_largest_class
 from oda_rl.estimators.feature_scaling import SCALES
 from oda_rl.estimators.parameters import AUTO, COUNT, choice, declared
 from oda_rl.estimators.session_schema import class_session_schema
@@ -229,7 +229,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         self._watch = Watch()
         fit_classes(session, without_copies(data), len(self.classes_), self)
         self._publish(session)
-        self._expect_no_change(data, losses_of_largest_class(data))
+        self._expect_no_change(data, loss_of_largest_class(data))
 
     def _go_on(self, settings: ClassSettings, data: Data, new: list[int], first: bool) -> None:
         if first:
@@ -259,8 +259,8 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         """Whether samples are classified wrongly (0 or 1); those of unknown classes are left out."""
         return judge_piece(self._session, judge, data, self.rule)
 
-    def _fitted_losses(self, data: Data) -> Array:
-        return fitted_errors(self._session, data, self.rule)
+    def _fitted_loss(self, data: Data) -> float:
+        return fitted_error(self._session, data, self.rule)
 
     def _adapts_by_itself(self) -> bool:
         return self._session.following.is_quick

@@ -172,10 +172,11 @@ def judge_piece(session: "ClassSession", judge: ClassJudge, data: Data, rule: st
     return judge.errors(known, distance, rule)
 
 
-def fitted_errors(session: "ClassSession", data: Data, rule: str) -> Array:
-    """1 for each sample of a fit that is classified wrongly, else 0."""
+def fitted_error(session: "ClassSession", data: Data, rule: str) -> float:
+    """The part of samples of a fit that is classified wrongly."""
     judge = ClassJudge.of(session)
-    return judge.errors(data, judge.distance(session.divergence, judge.scaling(data.samples)), rule)
+    distance = judge.distance(session.divergence, judge.scaling(data.samples))
+    return float(judge.errors(data, distance, rule).mean())
 
 
 def choose_widths(session: "ClassSession", judge: ClassJudge, distance: Array, data: Data) -> None:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from oda_rl import storage
 from oda_rl._schema import Schema, Sizes
 from oda_rl._types import Array
-from oda_rl.estimators.drift import Forgetful, Watch, bounded_losses, losses_of_mean, watch_schema
+from oda_rl.estimators.drift import Forgetful, Watch, bounded_losses, loss_of_mean, watch_schema
 from oda_rl.estimators.one_sample import observe_one
 from oda_rl.estimators.parameters import choice, declared, may_be_flat, restored
 from oda_rl.estimators.regression.base import CodebookRegressor
@@ -211,7 +211,7 @@ class ODARegressor(Forgetful, CodebookRegressor):
         data = without_copies(self._checked(X, y, sample_weight, begin=True))
         self._run.fit(np.hstack(data[:2]), data.weight / data.weight.mean())
         self._publish()
-        self._expect_no_change(data, losses_of_mean(data))
+        self._expect_no_change(data, loss_of_mean(data))
 
     def _partial_fit(self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
         self._watched(self._checked(X, y, sample_weight, begin=not hasattr(self, "_run")))

@@ -181,7 +181,7 @@ class MultiResolutionODA(StreamTree):
             # samples of weight zero are not among the data, but get labels, too
             everything = data.samples if sample_weight is None else self._check_again(X)
             self.labels_ = self._session.tree.leaf_numbers(everything)
-        self._expect_no_change(raw, self._blind_losses(raw))
+        self._expect_no_change(raw, self._blind_loss(raw))
 
     @interrupts_wait
     def partial_fit(

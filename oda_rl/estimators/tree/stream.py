@@ -13,11 +13,12 @@ from oda_rl._validation import OF_DATA
 from oda_rl.codebook.divergences import SMALLEST_SQUARE
 from oda_rl.estimators.drift import (
     RELEARN_AT,
+    UNDIVIDED,
     Forgetful,
     Watch,
     bounded_losses,
-    losses_of_largest_class,
-    losses_of_mean,
+    loss_of_largest_class,
+    loss_of_mean,
     watch_schema,
 )
 from oda_rl.estimators.parameters import CLASSES, declared, may_be_flat, restored, stored
@@ -112,25 +113,23 @@ class StreamTree(Forgetful, TreeEstimator):
             return np.asarray(predicted.argmax(axis=1) != data.targets, dtype=np.float64)
         return bounded_losses(predicted - self._in_units(settings, data, reset=False).targets)
 
-    def _fitted_losses(self, data: Data) -> Array:
+    def _fitted_loss(self, data: Data) -> float:
         """The mean loss by the errors that the leaves have counted: samples are not mapped again."""
         session = self._session
         error = session.error(Cell(0, 0))
         if session.settings.kind == "regressor":
             error /= self._sizes[1]
-            error /= 1.0 + error
-        elif session.settings.kind == "clusterer":
-            error /= max(error + session.tree.layers[0].mean_loss, 1e-300)
-        return np.full(len(data.weight), error)
+            return error / (1.0 + error)
+        if session.settings.kind == "clusterer":
+            return error / max(error + session.tree.layers[0].mean_loss, 1e-300)
+        return error
 
-    def _blind_losses(self, data: Data) -> Array:
-        """Losses of a prediction that does not use the samples' features."""
+    def _blind_loss(self, data: Data) -> float:
+        """The mean loss of a prediction that does not use the samples' features."""
         kind = self._session.settings.kind
         if kind == "classifier":
-            return losses_of_largest_class(data)
-        if kind == "regressor":
-            return losses_of_mean(data)
-        return np.full(len(data.weight), 0.5)  # d / (d + d), with d the mean divergence from the root
+            return loss_of_largest_class(data)
+        return loss_of_mean(data) if kind == "regressor" else UNDIVIDED
 
     def _restart(self, recent: Data) -> None:
         self._rng = self._generator()
