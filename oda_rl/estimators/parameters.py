@@ -116,16 +116,19 @@ class Checked(BaseEstimator):
         begin : bool
             Whether learning starts from scratch; else only parameters in `FREE` may have changed.
         """
-        values = self._values()
-        if begin or self._known is None or not _all_same(values, self._known[0]):
+        values, known = self._values(), self._known
+        if not begin and known is not None and all(map(is_, values, known[0])):
+            return known[1]
+        if not begin and known is not None and all(map(_same, values, known[0])):
+            found = known[1]  # of equal objects, as after unpickling
+        else:
             self._validate_params()
             if "divergence" in self.__dict__:
                 get_divergence(self.__dict__["divergence"])
             found = self._read_parameters()
             self._check_unchanged(begin)
-            self._known = values, found
-        assert self._known is not None
-        return self._known[1]
+        self._known = values, found
+        return found
 
     def _check_unchanged(self, begin: bool) -> None:
         """Raise a ValueError for a parameter that has changed and is not `FREE`."""
@@ -134,7 +137,7 @@ class Checked(BaseEstimator):
             for name, before in self._begun.items():
                 now = given.get(name)
                 is_free = name.split("__")[-1] in FREE and name not in NOT_FREE
-                if not is_free and not (now is before or _same(now, before)):
+                if not is_free and not _same(now, before):
                     raise ValueError(
                         f"{name} must stay {before!r} while learning continues, got {now!r}; call fit "
                         "to start again."
@@ -143,14 +146,7 @@ class Checked(BaseEstimator):
 
 
 def _same(one: Any, other: Any) -> bool:
-    return type(one) is type(other) and np.array_equal(one, other)
-
-
-def _all_same(values: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
-    # Usually they are the same objects, which is faster to see. After unpickling they are only equal.
-    return all(map(is_, values, others)) or all(
-        one is other or _same(one, other) for one, other in zip(values, others, strict=True)
-    )
+    return one is other or (type(one) is type(other) and np.array_equal(one, other))
 
 
 # -- model files -------------------------------------------------------------------------------------
