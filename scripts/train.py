@@ -189,7 +189,7 @@ def main(args: Args) -> int:
         return 1
     model.logger.close()
     if trouble:
-        tell_how_to_resume(model, folder, trouble, say)
+        print_how_to_resume(model, folder, trouble, say)
     try:
         finish(model, args, folder, keeper, seconds, trouble, console)
     except KeyboardInterrupt:
@@ -201,7 +201,7 @@ def main(args: Args) -> int:
     return 0 if trouble in (None, "interrupted") else 1
 
 
-def tell_how_to_resume(
+def print_how_to_resume(
     model: OnlineAlgorithm, folder: Path, trouble: str, say: Callable[[str], None]
 ) -> None:
     """Print why the training ended early, where the model is, and how to resume."""

@@ -145,26 +145,22 @@ class CompiledRun:
         """Continue from the environments as they are after `show`: a callback may have changed them."""
         rollout = self.rollout
         for e, env in enumerate(self.envs):
-            inner, block, row = self.dynamics[e].env, self.starts[e], rollout.state[e]
+            inner, block, monitor = self.dynamics[e].env, self.starts[e], self.monitors[e]
+            row, clock = rollout.state[e], rollout.clock[e]
             rollout.parameters[e] = inner.refresh_parameters()
             state, elapsed = inner.get_state(), get_elapsed_steps(env)
-            same = (
-                state.tobytes() == row.tobytes()
-                and elapsed == rollout.clock[e, compiled_rollout.ELAPSED]
-            )
+            was_stepped = elapsed != clock[compiled_rollout.ELAPSED]  # or reset
+            same = not was_stepped and state.tobytes() == row.tobytes()
             if (same and inner.np_random is block.generator) or not _is_finite(row):
                 continue
             row[:] = state
-            if elapsed != rollout.clock[e, compiled_rollout.ELAPSED]:  # it was reset, or steps were made
-                monitor = self.monitors[e]
-                rollout.clock[e, compiled_rollout.ELAPSED] = elapsed
+            if was_stepped:
+                clock[compiled_rollout.ELAPSED] = elapsed
                 rollout.played[e, compiled_rollout.RETURN] = sum(monitor.rewards) if monitor else 0.0
             if not (self._is_handed_over or block.is_current()):
                 self.starts[e] = StartBlock(inner, STARTS)
-                rollout.starts[e], rollout.clock[e, compiled_rollout.STARTS_USED] = (
-                    self.starts[e].rows,
-                    0,
-                )
+                rollout.starts[e] = self.starts[e].rows
+                clock[compiled_rollout.STARTS_USED] = 0
 
     def _draw_starts(self) -> None:
         """Provide episode starts; draw new ones if they are used up or the generators were rewound."""

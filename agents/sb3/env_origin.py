@@ -14,7 +14,7 @@ from stable_baselines3.common import vec_env as sb3
 
 from oda_rl.agents.sb3.gymnasium_vector import GymnasiumVecEnv
 from oda_rl.agents.schema import is_plain
-from oda_rl.envs.wrapper_chain import find_time_limit
+from oda_rl.envs.wrapper_chain import find_time_limit, wrappers_of
 
 # Wrappers that leave observations, actions, rewards and episodes as they are
 PASSIVE = {
@@ -139,8 +139,7 @@ def find_plain_id(model: Any, name: str, exactly: bool = True) -> str:
             f"{origin.describe(model.env_id, *but)}. Register a function that makes it (see "
             "gymnasium.register), and give that id."
         )
-    found: str = model.env_id
-    return found
+    return str(model.env_id)
 
 
 # -- finding the differences -------------------------------------------------------------------------
@@ -220,10 +219,8 @@ def _wrappers_around(env: Any) -> Iterator[Any]:
     while isinstance(env, sb3.VecEnvWrapper):
         yield env
         env = env.venv
-    env = env.env if isinstance(env, GymnasiumVecEnv) else None
-    while isinstance(env, gym.vector.VectorWrapper):
-        yield env
-        env = env.env
+    if isinstance(env, GymnasiumVecEnv):
+        yield from wrappers_of(env.env)
 
 
 def _around(wrapper: Any) -> str:
