@@ -52,8 +52,8 @@ def _points(samples, sample_weight, origin):
     n, d = samples.shape
     filled = -(-n // BLOCK) * BLOCK
     rows, square, weight = np.ones((filled, d + 1)), np.zeros(filled), np.zeros(filled)
-    weight[:n] = sample_weight
     for t in range(filled):
+        weight[t] = sample_weight[t] if t < n else 0.0
         sample = samples[min(t, n - 1)]
         for j in range(d):
             rows[t, j] = sample[j] - origin[j]
@@ -131,7 +131,10 @@ def _add_up(kind, samples, points, temperature, n_cells, cells, along, moments, 
         for i in range(n_cells):
             for t in range(BLOCK):
                 share[n_cells + i, t] = share[i, t] * product[n_cells + i, t]
-        moments[:] += np.dot(share, rows)
+        sums = np.dot(share, rows)
+        for i in range(2 * n_cells):
+            for j in range(d + 1):
+                moments[i, j] += sums[i, j]
     return expected, log_sum
 
 

@@ -196,7 +196,8 @@ def fill_logits(rows, begin, cells, share, models, constant, out):
     """Fill `out` (n_samples, n_logits)."""
     for t in range(rows.shape[0]):
         own = slice(begin[t], begin[t + 1])
-        out[t] = constant
+        for c in range(constant.shape[0]):
+            out[t, c] = constant[c]
         add_logits(rows[t], cells[own], share[own], models, out[t])
 
 
@@ -221,7 +222,8 @@ def add_log_loss(
     error = np.empty(n_logits)
     for t in range(rows.shape[0]):
         own = slice(begin[t], begin[t + 1])
-        error[:] = constant
+        for c in range(n_logits):
+            error[c] = constant[c]
         add_logits(rows[t], cells[own], share[own], models, error)
         if n_logits == 1:
             side = 1.0 if labels[t] == 1 else -1.0
