@@ -21,7 +21,7 @@ METRICS = ("rollout/ep_rew_mean", "time/fps")
 # Least number of dimensions of points that the Projector can show
 PROJECTED = 3
 # Size of pictures in inches, pixels per inch, and the position of the axes in fractions of the figure
-SIZE, DPI, INSIDE = (4.8, 3.8), 80, (0.16, 0.14, 0.82, 0.77)
+SIZE, DPI, INSIDE = (4.8, 3.8), 80, (0.16, 0.14, 0.82, 0.73)
 
 
 class Board:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -137,11 +138,19 @@ class _Maps:
             self.limits = tuple(np.quantile(self.values, EXTREMES))
 
     def draw(self, t: int, axes: Any) -> None:
-        """Draw picture number t."""
-        view = replace(self.views[t], reach=self.views[-1].limits(self.samples))
+        """Draw picture number t, with its title above the legend if they overlapped otherwise."""
         for ax in axes:
             ax.clear()
-        axes[-1].set_title(view.title, loc="right", fontsize=10)
+        ax, title = axes[-1], partial(axes[-1].set_title, self.views[t].title, loc="right", fontsize=10)
+        written = title()
+        self._draw_panels(t, axes)
+        legend = ax.get_legend()
+        if legend is not None and legend.get_window_extent().x1 > written.get_window_extent().x0:
+            above = legend.get_window_extent().y1 - ax.get_window_extent().y1
+            title(y=1.0, pad=above * 72.0 / ax.figure.dpi + 3.0)
+
+    def _draw_panels(self, t: int, axes: Any) -> None:
+        view = replace(self.views[t], reach=self.views[-1].limits(self.samples))
         if not self.with_values:
             plot_partition(view, self.samples, None, self.plane.dimensions, self.plane.at, ax=axes[0])
             return
@@ -161,10 +170,10 @@ class _Maps:
         last = self.views[-1]
         self.draw(len(self.views) - 1, axes)
         if self.with_values:
-            add_scale(figure, self.filled, axes[1], last)
+            add_scale(self.filled, axes[1], last)
         if self.with_values and not last.has_classes:
             shown = draw_decisions(axes[0], last, self.plane, self.decided[-1], legend=False)
-            figure.colorbar(shown, ax=axes[0], label=last.label_names[0])
+            style.add_colorbar(shown, axes[0], last.label_names[0])
             shown.remove()
         figure.canvas.draw()
         figure.set_layout_engine("none")

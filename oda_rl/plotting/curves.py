@@ -34,8 +34,11 @@ def plot_codebook(
     feature_names: Sequence[str] | None = None,
     label_names: Sequence[str] | None = None,
     ax: Any = None,
+    values: ArrayLike | None = None,
 ) -> Any:
     """Draw a codebook over two of its dimensions: colour by label, area by weight.
+
+    Codevectors with only one dimension are drawn with their values, or else their weights, against it.
 
     Parameters
     ----------
@@ -52,6 +55,8 @@ def plot_codebook(
         Names for the axes and the legend. For a scale of colours, `label_names` has one entry, its name.
     ax : matplotlib.axes.Axes, optional
         Where to draw; a new figure if not given.
+    values : array-like of shape (n_codevectors,), optional
+        Values of codevectors with one dimension, such as those of the greedy actions; otherwise unused.
 
     Returns
     -------
@@ -72,15 +77,33 @@ def plot_codebook(
         )
     classes, share = np.asarray(labels), np.asarray(weights, dtype=float)
     area = 15.0 + 250.0 * share / max(share.max(initial=0.0), 1e-12)
+    shown = [names[dimension] for dimension in dimensions]
     points = points[:, list(dimensions)]
+    if n == 1:  # not against itself; there may be hundreds, the states of a table
+        area = style.areas(share)
+        shown[1] = "weight" if values is None else "value"
+        points[:, 1] = share if values is None else np.asarray(values, dtype=float)
     ax = style.new_axes(ax)
-    ax.set_xlabel(style.as_text(names[dimensions[0]]))
-    ax.set_ylabel(style.as_text(names[dimensions[1]]))
+    _draw_dots(ax, points, area, classes, label_names)
+    for axis, name in zip((ax.xaxis, ax.yaxis), shown, strict=True):
+        style.name_axis(axis, name)
+        style.plain_numbers(axis)
+    return ax
+
+
+def _draw_dots(
+    ax: Any,
+    points: NDArray[np.float64],
+    area: NDArray[np.float64],
+    classes: NDArray[Any],
+    label_names: Sequence[str] | None,
+) -> None:
+    """Draw codevectors with colours by label, and a legend or a colour bar."""
     dots: Any = {"edgecolors": "white", "linewidths": 0.5}
     if not np.issubdtype(classes.dtype, np.integer):
         scale = ax.scatter(*points.T, s=area, c=classes, cmap=style.SEQUENTIAL, alpha=0.8, **dots)
-        ax.figure.colorbar(scale, ax=ax, label=label_names[0] if label_names else "action")
-        return ax
+        style.add_colorbar(scale, ax, label_names[0] if label_names else "action")
+        return
     colours = style.label_colours(int(classes.max(initial=0)) + 1)
     for label in np.unique(classes):
         own = classes == label
@@ -89,8 +112,7 @@ def plot_codebook(
             "label": label_names[label] if label_names else f"action {label}",
         }
         ax.scatter(*points[own].T, s=area[own], alpha=0.7, **dots)
-    style.even_legend(ax.legend(loc="best", frameon=False))
-    return ax
+    style.add_inner_legend(ax, loc="best")
 
 
 def plot_learning_curve(
@@ -131,6 +153,10 @@ def plot_learning_curve(
     ax.set_xlabel("environment steps")
     ax.set_ylabel("return")
     ax.xaxis.set_major_formatter(EngFormatter(sep=""))
+    if not len(x) and not np.size(evaluation_steps):  # numbers of steps would be made up
+        ax.set(xticks=[], yticks=[])
+        ax.text(0.5, 0.5, "no episode has ended", transform=ax.transAxes, ha="center", va="center")
+        return ax
     ax.legend(loc="best", frameon=False, markerscale=2)
     return ax
 
@@ -293,4 +319,4 @@ def _draw_curve(ax: Any, records: list[Any], x: str, y: str, x_label: str = "") 
         ax.set_yscale("log")
         style.plain_log_axis(ax.yaxis)
     elif cells:
-        ax.yaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.yaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))

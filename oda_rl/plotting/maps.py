@@ -138,7 +138,7 @@ def plot_value_map(
     values = np.asarray(view.values(plane.grid(resolution)), dtype=float)
     ax = style.new_axes(ax)
     drawn = draw_values(ax, plane, values.reshape(resolution, resolution), levels)
-    add_scale(ax.figure, drawn, ax, view)
+    add_scale(drawn, ax, view)
     return _finish(ax, view, plane, codebook)
 
 
@@ -210,11 +210,11 @@ def draw_values(ax: Any, plane: Plane, values: Any, levels: int, limits: Any = N
     return ax.contourf(*along, np.clip(values, least, most), steps, cmap=style.SEQUENTIAL, zorder=0)
 
 
-def add_scale(figure: Any, drawn: Any, ax: Any, view: View) -> None:
+def add_scale(drawn: Any, ax: Any, view: View) -> None:
     """Add a colour bar next to `ax` for `drawn`, the return value of `draw_values`."""
     from matplotlib.ticker import MaxNLocator
 
-    figure.colorbar(drawn, ax=ax, label=view.value_name, ticks=MaxNLocator(7))
+    style.add_colorbar(drawn, ax, view.value_name, ticks=MaxNLocator(7))
 
 
 def draw_decisions(ax: Any, view: View, plane: Plane, decided: Any, legend: bool = True) -> Any:
@@ -231,7 +231,7 @@ def draw_decisions(ax: Any, view: View, plane: Plane, decided: Any, legend: bool
             ends = {"vmin": view.low[view.n_valued], "vmax": view.high[view.n_valued]}
         drawn = ax.imshow(decided, cmap="RdBu_r", alpha=0.85, **ends, **common)
         if legend:
-            ax.figure.colorbar(drawn, ax=ax, label=style.as_text(view.label_names[0]))
+            style.add_colorbar(drawn, ax, view.label_names[0])
         return drawn
     palette = style.label_colours(len(view.label_names))
     tints = ListedColormap([(0.8, 0.8, 0.8), *(style.tinted(colour) for colour in palette)])
@@ -269,10 +269,10 @@ def draw_codevectors(ax: Any, view: View, plane: Plane, which: NDArray[np.int64]
 
 def name_axes(ax: Any, view: View, plane: Plane) -> None:
     """Set the names and limits of both axes."""
-    i, j = plane.dimensions
-    names = [style.as_text(view.feature_names[k]) for k in (i, j)]
-    ax.set(xlabel=names[0], ylabel=names[1])
     ax.set(xlim=(plane.low[0], plane.high[0]), ylim=(plane.low[1], plane.high[1]))
+    for axis, k in zip((ax.xaxis, ax.yaxis), plane.dimensions, strict=True):
+        style.name_axis(axis, view.feature_names[k])
+        style.plain_numbers(axis)
 
 
 def _draw_cells(ax: Any, view: View, polygons: list[Any], which: NDArray[np.int64]) -> Any:
@@ -287,7 +287,7 @@ def _draw_cells(ax: Any, view: View, polygons: list[Any], which: NDArray[np.int6
         cells.set_facecolor([style.tinted(palette[label]) for label in view.labels[which]])
     else:
         cells.set(array=view.labels[which].astype(float), cmap=style.SEQUENTIAL)
-        ax.figure.colorbar(cells, ax=ax, label=style.as_text(view.label_names[0]))
+        style.add_colorbar(cells, ax, view.label_names[0])
     ax.add_collection(cells, autolim=False)
     return cells.norm if cells.get_array() is not None else None
 

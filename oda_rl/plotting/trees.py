@@ -1,6 +1,7 @@
 """Pictures of a tree, and of the path of a sample through it. Needs matplotlib."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,10 +18,12 @@ if TYPE_CHECKING:
 
 # Layers with more cells than this are drawn without the names of the cells.
 MAX_NAMES = 24
+# Width of a letter in the names of cells, as a part of that of the axes
+LETTER = 0.006
 # Largest number of features in the picture of a path.
 MAX_ROWS = 30
-# More classes than this are named beside the tree, in columns of up to this many.
-FEW_CLASSES = 20
+# Letters of feature names and decisions in the picture of a path
+MOST_LETTERS = 24
 
 
 def plot_tree(
@@ -46,7 +49,9 @@ def plot_tree(
     place = _places(cells)
     ax = style.new_axes(ax, (9.0, 5.0))
     layers = sorted({one.layer for one in cells})
-    crowded = {layer: sum(one.layer == layer for one in cells) > MAX_NAMES for layer in layers}
+    crowded = {
+        layer: _is_crowded([one for one in cells if one.layer == layer], place) for layer in layers
+    }
     behind: Any = {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5}
     small: Any = {"ha": "center", "va": "top", "fontsize": 7, "color": "0.25", "zorder": 3}
     for one in cells:
@@ -82,6 +87,13 @@ def _places(cells: Sequence[CellReport]) -> dict[str, tuple[float, float]]:
     return {one.name: (at[one.name], -float(one.layer)) for one in cells}
 
 
+def _is_crowded(cells: Sequence[CellReport], place: dict[str, tuple[float, float]]) -> bool:
+    """Whether the names of a layer's cells would overlap."""
+    gaps = np.diff(sorted(place[one.name][0] for one in cells))
+    longest = max(len(one.name) for one in cells)
+    return len(cells) > MAX_NAMES or bool((gaps < LETTER * longest).any())
+
+
 def _dots(
     model: "MultiResolutionODA",
     ax: Any,
@@ -99,15 +111,11 @@ def _dots(
         colours = style.label_colours(len(classes))
         ax.scatter(*points.T, c=[colours[k] for k in np.searchsorted(classes, decisions)], **marks)
         for colour, label in zip(colours, classes, strict=True):
-            ax.scatter([], [], color=colour, s=40, label=style.as_text(label))
-        if len(classes) <= FEW_CLASSES:
-            ax.legend(loc="upper right", frameon=False, ncols=2 if len(classes) > 5 else 1)
-        else:  # beside the tree, which they would hide
-            columns = -(-len(classes) // FEW_CLASSES)
-            ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, ncols=columns)
+            ax.scatter([], [], color=colour, s=40, label=str(label))
+        style.add_inner_legend(ax, 4.0, loc="upper right", ncols=2 if len(classes) > 5 else 1)
     elif isinstance(decisions[0], float):
         dots = ax.scatter(*points.T, c=decisions, cmap=style.SEQUENTIAL, **marks)
-        ax.figure.colorbar(dots, ax=ax, label="value")
+        style.add_colorbar(dots, ax, "value")
     else:
         ax.scatter(*points.T, c=style.PALETTE[0], **marks)
 
@@ -183,9 +191,12 @@ def _lines(ax: Any, why: PathExplanation) -> Any:
         shade = 0.25 + 0.75 * i / max(1, len(why.steps) - 1)
         label = f"{step.name}: {counted(step.n_samples, 'sample')}"
         ax.plot(offset[shown], rows, "o-", color="C0", alpha=shade, linewidth=1, label=label)
-    decided = style.as_text(f"sample, decided {decision_text(why.decision)}")
+    short = partial(style.shortened, most=MOST_LETTERS)
+    decision = short(decision_text(why.decision))
+    between = "\n" if len(decision) > MOST_LETTERS // 2 else " "
+    decided = style.as_text(f"sample, decided{between}{decision}")
     ax.axvline(0.0, color="C3", linewidth=1.5, label=decided)
-    values = [style.as_text(f"{why.feature_names[j]} = {number(why.sample[j])}") for j in shown]
+    values = [style.as_text(f"{short(why.feature_names[j])} = {number(why.sample[j])}") for j in shown]
     ax.set_yticks(rows, values)
     ax.set_xticks([-1, 0, 1], ["below", "like the sample", "above"])
     ax.set_xlabel("codevectors on the path, relative to the furthest one")

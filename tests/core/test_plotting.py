@@ -1,3 +1,6 @@
+from collections import namedtuple
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -328,3 +331,140 @@ def test_maps_are_as_wide_as_samples(data, classifier):
             assert (high > X.max(axis=0)).all()
         with pytest.raises(ValueError, match=r"X must have shape \(n_samples, 2\) and finite numbers"):
             draw(classifier, X=np.full((3, 2), np.nan))
+
+
+TREES = ["Spruce/Fir", "Lodgepole Pine", "Ponderosa Pine", "Cottonwood/Willow"]
+
+
+def drawn_in(figure, artist):
+    """Whether all of an artist is inside the figure."""
+    found, page = artist.get_window_extent(), figure.bbox
+    return found.x0 >= -1 and found.y0 >= -1 and found.x1 <= page.x1 + 1 and found.y1 <= page.y1 + 1
+
+
+def classes_view(names):
+    """A view with one codevector for each class, on a square grid."""
+    points = np.array([[i // 6, i % 6] for i in range(len(names))], dtype=float)
+    return View(
+        codevectors=points,
+        weights=np.ones(len(names)),
+        labels=np.arange(len(names)),
+        feature_names=["a", "b"],
+        label_names=list(names),
+        low=np.full(2, -np.inf),
+        high=np.full(2, np.inf),
+        distance=lambda X: ((X[:, None] - points) ** 2).sum(axis=2),
+        decisions=lambda X: ((X[:, None] - points) ** 2).sum(axis=2).argmin(axis=1),
+    )
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [f"class {name}" for name in TREES],
+        [f"class {i}: category" for i in range(10)],
+        [f"class number {i}" for i in range(26)],
+        [
+            f"a name that is longer than any legend could be wide, and then some more, {i}"
+            for i in range(5)
+        ],
+    ],
+)
+@pytest.mark.parametrize("draw", [plot_partition, plot_policy_map, "codebook"])
+def test_a_legend_lists_all_labels_and_leaves_the_axes_most_of_the_figure(draw, names):
+    view = classes_view(names)
+    if draw == "codebook":
+        ax = plot_codebook(view.codevectors, view.labels, view.weights, label_names=names)
+    else:
+        ax = draw(view)
+    figure = ax.figure
+    figure.canvas.draw()
+    assert len(ax.get_legend().get_texts()) == len(names)
+    assert drawn_in(figure, ax.get_legend())
+    assert ax.get_position().width > 0.75
+    assert ax.get_position().height > 0.5
+
+
+def test_a_legend_of_very_many_labels_counts_those_that_are_not_listed():
+    ax = plot_policy_map(classes_view([f"class {i}" for i in range(100)]))
+    ax.figure.canvas.draw()
+    *listed, last = (text.get_text() for text in ax.get_legend().get_texts())
+    assert last == f"and {100 - len(listed)} more"
+    assert drawn_in(ax.figure, ax.get_legend())
+    assert ax.get_position().height > 0.5
+
+
+def test_a_legend_fits_a_figure_without_a_layout_engine():
+    figure = plt.figure(figsize=(4.8, 3.8))
+    ax = figure.add_axes((0.16, 0.14, 0.82, 0.73))
+    plot_partition(classes_view([f"class {name}" for name in TREES]), ax=ax)
+    figure.canvas.draw()
+    assert len(ax.get_legend().get_texts()) == 4
+    assert drawn_in(figure, ax.get_legend())
+
+
+@pytest.mark.parametrize("draw", [plot_partition, plot_policy_map, plot_value_map, "codebook"])
+def test_names_of_features_longer_than_the_axes_are_shortened(classifier, draw):
+    name = "a very long name of a feature that goes on and on, in (kilometres per hour) per (s m^2)"
+    names = [name, name.upper()]
+    if draw == "codebook":
+        ax = plot_codebook([[0.0, 1.0]], [0], [1.0], feature_names=names)
+    else:
+        ax = draw(classifier, feature_names=names)
+    ax.figure.canvas.draw()
+    for axis, full in zip((ax.xaxis, ax.yaxis), names, strict=True):
+        assert drawn_in(ax.figure, axis.label)
+        start, end = axis.label.get_text().split("…")
+        assert full.startswith(start)
+        assert full.endswith(end)
+        assert len(start + end) > 25
+
+
+def test_dates_are_written_in_full():
+    X = np.column_stack([20240101.0 + np.arange(300), np.random.default_rng(0).normal(size=300)])
+    ax = plot_partition(ODAPartition(max_codevectors=4, random_state=0).fit(X))
+    ax.figure.canvas.draw()
+    assert not ax.xaxis.get_offset_text().get_text()
+    assert "20240200" in [text.get_text() for text in ax.get_xticklabels()]
+
+
+def test_a_short_range_of_temperatures_has_more_than_one_number():
+    Record = namedtuple("Record", "temperature n_codevectors distortion n_samples_seen")
+    records = [Record(t, 1, t, i) for i, t in enumerate((1.05, 0.9, 0.75, 0.56))]
+    cells, _, temperature = plot_annealing(records)
+    for axis in (cells.xaxis, temperature.yaxis):
+        low, high = sorted(axis.get_view_interval())
+        assert sum(low <= tick <= high for tick in axis.get_majorticklocs()) > 2
+    low, high = cells.get_ylim()
+    assert [tick for tick in cells.yaxis.get_majorticklocs() if low <= tick <= high] == [1.0]
+
+
+def test_a_curve_without_episodes_has_no_numbers():
+    ax = plot_learning_curve([], [])
+    assert not len(ax.get_xticks())
+    assert ax.texts[0].get_text() == "no episode has ended"
+
+
+@pytest.mark.parametrize("n", [4, 26])
+def test_a_tree_with_long_names_of_classes_is_as_wide_as_its_figure(n):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, n, 300)
+    X = rng.normal(size=(300, 2)) + 5.0 * np.column_stack([y % 6, y // 6])
+    names = np.array([f"a class with a very long name, and that is number {i}" for i in range(n)])
+    tree = MultiResolutionODA(ODAClassifier(), layers=1, random_state=0).fit(X, names[y])
+    ax = plot_tree(tree)
+    ax.figure.canvas.draw()
+    assert len(ax.get_legend().get_texts()) == n
+    assert drawn_in(ax.figure, ax.get_legend())
+    assert ax.get_position().width > 0.8
+    path = plot_path(tree, X[0], ["a feature with a very long name that no axis could show"] * 2)
+    path.figure.canvas.draw()
+    assert path.get_position().width > 0.25
+
+
+def test_the_title_of_an_animation_is_above_a_wide_legend(tmp_path):
+    view = replace(classes_view([f"class {name}" for name in TREES]), title="growing")
+    (ax,) = animate_codebook([view], tmp_path / "growth.gif", dpi=30, hold=0.0, max_frames=2)
+    ax.figure.canvas.draw()
+    (title,) = ax.findobj(lambda one: getattr(one, "get_text", str)() == "growing")
+    assert not title.get_window_extent().overlaps(ax.get_legend().get_window_extent())
