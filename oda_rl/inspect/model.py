@@ -221,7 +221,7 @@ class InspectMixin:
             classes = model.classes_
             return View(
                 labels=indices_of(classes, model.codevector_labels_),
-                label_names=[f"class {c}" for c in classes],
+                label_names=[_class_name(c) for c in classes],
                 decisions=lambda X: indices_of(classes, call_unnamed(model.predict, X)),
                 values=lambda X: call_unnamed(model.predict_proba, X).max(axis=1),
                 value_name="probability of the likeliest class",
@@ -291,6 +291,12 @@ class InspectMixin:
         divergence, scaled = geometry
         own = np.ascontiguousarray(scaled(codevectors))
         return lambda X: np.asarray(divergence(np.ascontiguousarray(scaled(X)), own))
+
+
+def _class_name(label: Any) -> str:
+    """The name of a class in legends: "class 1", but "class A" as it is."""
+    name = str(label)
+    return name if name.lower().startswith(("class ", "class_")) else f"class {name}"
 
 
 def call_unnamed(method: Callable[[Any], Any], points: Any) -> Any:

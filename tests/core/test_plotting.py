@@ -403,6 +403,12 @@ def test_a_legend_fits_a_figure_without_a_layout_engine():
     assert drawn_in(figure, ax.get_legend())
 
 
+def test_a_class_that_is_called_class_is_not_called_so_twice(data):
+    X, y = data
+    model = ODAClassifier(4, random_state=0).fit(X, np.where(y == "same", "class 1", "Classic"))
+    assert model.view().label_names == ["class Classic", "class 1"]
+
+
 @pytest.mark.parametrize("draw", [plot_partition, plot_policy_map, plot_value_map, "codebook"])
 def test_names_of_features_longer_than_the_axes_are_shortened(classifier, draw):
     name = "a very long name of a feature that goes on and on, in (kilometres per hour) per (s m^2)"
