@@ -52,20 +52,24 @@ class Args:
 
 
 def draw_codebook(model: Any, args: Args) -> Any:
-    """Draw all codevectors over two dimensions."""
+    """Draw all codevectors over two dimensions, or their values over the only one."""
     view = plotting.view_of(model)
     if not len(view.codevectors):
         raise ValueError("the model has no codevectors.")
-    if view.n_features == 1:
-        raise ValueError("the model has one dimension; two are needed.")
+    values, dimensions = None, (0, 0)
+    if view.n_features > 1 or args.dimensions is not None:
+        dimensions = make_plane(view, args.dimensions, None).dimensions
+    elif view.values is not None:
+        values = view.values(view.codevectors)
     labels = np.zeros(len(view.codevectors), dtype=int) if view.labels is None else view.labels
     return plotting.plot_codebook(
         view.codevectors,
         labels,
         view.weights,
-        make_plane(view, args.dimensions, None).dimensions,
+        dimensions,
         view.feature_names,
         view.label_names or ["codevectors"],
+        values=values,
     )
 
 
@@ -125,7 +129,7 @@ def main(args: Args) -> int:
     print(f"{type(model).__name__}, with the dimensions")
     print(*(f"  {j}: {name}" for j, name in enumerate(names)), sep="\n")
     print("The plots are in", *(f"  {path}" for path in written), sep="\n")
-    if args.kind == "all" and len(written) > 1:
+    if args.kind == "all" and len(written) > 1 and len(names) > 1:  # a plane can be drawn
         command = f"  python scripts/plot.py {quote(str(args.model))}"
         if len(names) > 2:
             print(f"Other dimensions, or the codebook as it grew:\n{command} --dimensions 0 1")

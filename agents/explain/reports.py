@@ -178,6 +178,8 @@ def plot_explanation(
 ) -> Any:
     """Draw the cells of a policy over two coordinates, and which of them decide in one state.
 
+    Cells of states with one coordinate, such as those of a table, are drawn with their values.
+
     Parameters
     ----------
     table : PolicyTable
@@ -200,40 +202,70 @@ def plot_explanation(
         If a dimension does not exist, or there are no cells.
     """
     from oda_rl.plotting.curves import plot_codebook
-    from oda_rl.plotting.style import even_legend
+    from oda_rl.plotting.style import BELOW, add_legend, even_legend
 
     if not table.cells:
         raise ValueError("nothing to plot: no cell has been visited yet.")
     n = len(table.feature_names)
     dimensions = dimensions or (max(n - 2, 0), n - 1)
+    weights = [cell.visits if table.is_counted else 1.0 for cell in table.cells]
+    values = [cell.value for cell in table.cells]
+    known = not np.isnan(values).all()
     ax = plot_codebook(
         np.array([cell.codevector for cell in table.cells]),
         np.array([np.atleast_1d(cell.action)[0] for cell in table.cells]),
-        np.array([cell.visits if table.is_counted else 1.0 for cell in table.cells]),
+        np.array(weights),
         dimensions=dimensions,
         feature_names=table.feature_names,
         label_names=table.action_names,
         ax=ax,
+        values=values if known else None,
     )
     ax.set_title(f"{table.env_id or table.algorithm}: greedy action in {len(table.cells)} cells")
     if explanation is not None:
-        here = explanation.point[list(dimensions)]
-        for one in explanation.contributions:
-            if one.weight >= LEAST_WEIGHT:
-                line: Any = {"color": "0.25", "linewidth": 0.8 + 8.0 * one.weight, "alpha": 0.55}
-                ax.plot(*zip(here, one.codevector[list(dimensions)], strict=True), zorder=2.5, **line)
-        name = table.name_of(explanation.action)
-        if table.is_continuous:
-            name = f"{', '.join(table.action_names)} {name}"
-        star: Any = {"marker": "*", "markersize": 14, "color": "gold", "markeredgecolor": "black"}
-        ax.plot(*here, linestyle="none", zorder=4, label=f"this state: {name}", **star)
-    if ax.get_legend_handles_labels()[1]:  # below, where it hides no cell
-        place: Any = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.12), "ncols": 4}
-        even_legend(ax.legend(frameon=False, **place))
+        heights = dict(
+            zip((cell.number for cell in table.cells), values if known else weights, strict=True)
+        )
+        _mark_state(ax, table, explanation, dimensions, heights if n == 1 else None)
+    handles, names = ax.get_legend_handles_labels()
+    if names:  # below, where it hides no cell
+        even_legend(add_legend(ax, handles, names, BELOW))
     return ax
 
 
 # -- parts -----------------------------------------------------------------------------------------
+
+
+def _mark_state(
+    ax: Any,
+    table: PolicyTable,
+    explanation: PolicyExplanation,
+    dimensions: tuple[int, int],
+    heights: dict[int, float] | None,
+) -> None:
+    """Mark the state with a star, and draw lines to its active cells.
+
+    `heights` are the vertical positions by the number of the cell, if states have one coordinate.
+    """
+    first = explanation.contributions[0].number
+    height = explanation.value
+    if heights is not None and np.isnan(height):
+        height = heights.get(first, 0.0)
+
+    def place(point: Any, height: float) -> Any:
+        return point[list(dimensions)] if heights is None else np.array([point[0], height])
+
+    here = place(explanation.point, height)
+    for one in explanation.contributions:
+        if one.weight >= LEAST_WEIGHT and (heights is None or one.number in heights):
+            there = place(one.codevector, heights[one.number] if heights else 0.0)
+            line: Any = {"color": "0.25", "linewidth": 0.8 + 8.0 * one.weight, "alpha": 0.55}
+            ax.plot(*zip(here, there, strict=True), zorder=2.5, **line)
+    name = table.name_of(explanation.action)
+    if table.is_continuous:
+        name = f"{', '.join(table.action_names)} {name}"
+    star: Any = {"marker": "*", "markersize": 14, "color": "gold", "markeredgecolor": "black"}
+    ax.plot(*here, linestyle="none", zorder=4, label=f"this state: {name}", **star)
 
 
 def _by_spread(values: list[float]) -> list[str]:

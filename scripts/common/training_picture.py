@@ -19,7 +19,10 @@ def draw(
     keeper: KeepBestCallback | None,
     dimensions: tuple[int, int],
 ) -> None:
-    """Draw the learning curve, and the codebook in two dimensions, into `training.png` in the folder."""
+    """Draw the learning curve, and the codebook in two dimensions, into `training.png` in the folder.
+
+    A codebook with only one dimension is drawn with the values of the greedy actions against it.
+    """
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
     evaluations: tuple[Any, Any] = ((), ())
     if keeper is not None and keeper.evaluations_timesteps:
@@ -43,6 +46,7 @@ def draw(
         feature_names=model.observations.names(env_id),
         label_names=names,
         ax=right,
+        values=learner.state_values(points),
     )
     right.set_title(f"{model.n_cells} cells: greedy action, and area by visits")
     save(figure, folder / "training.png", dpi=110)

@@ -298,6 +298,24 @@ def test_the_picture_marks_the_state(which, request):
     plt.close("all")
 
 
+def test_the_picture_of_a_table_of_states_has_their_values():
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    model = TwoTimescaleQ(env="FrozenLake-v1", seed=0, warmup_steps=200).learn(2000)
+    table = explain_policy(model)
+    why = explain_observation(model, 4)
+    ax = plot_explanation(table, why)
+    drawn = np.concatenate([dots.get_offsets() for dots in ax.collections])
+    expected = np.array([[*cell.codevector, cell.value] for cell in table.cells])
+    np.testing.assert_allclose(np.sort(drawn, axis=0), np.sort(expected, axis=0))
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("state", "value")
+    np.testing.assert_allclose(np.ravel(ax.get_lines()[-1].get_data()), [4.0, why.value])
+    plt.close("all")
+
+
 def test_an_agent_has_its_cells_as_a_table(model, continuous):
     for agent in (model, continuous):
         cells = agent.cells()

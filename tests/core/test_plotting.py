@@ -426,6 +426,16 @@ def test_names_of_features_longer_than_the_axes_are_shortened(classifier, draw):
         assert len(start + end) > 25
 
 
+def test_codevectors_with_one_dimension_are_drawn_with_their_values():
+    points, values = np.arange(6.0)[:, None], np.array([3.0, 1.0, 4.0, 1.0, 5.0, 9.0])
+    ax = plot_codebook(points, np.zeros(6, dtype=int), np.ones(6), (0, 0), ["state"], values=values)
+    np.testing.assert_array_equal(ax.collections[0].get_offsets(), np.column_stack([points, values]))
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("state", "value")
+    ax = plot_codebook(points, np.zeros(6, dtype=int), values, (0, 0), ["state"])
+    np.testing.assert_array_equal(ax.collections[0].get_offsets()[:, 1], values)
+    assert ax.get_ylabel() == "weight"
+
+
 def test_dates_are_written_in_full():
     X = np.column_stack([20240101.0 + np.arange(300), np.random.default_rng(0).normal(size=300)])
     ax = plot_partition(ODAPartition(max_codevectors=4, random_state=0).fit(X))

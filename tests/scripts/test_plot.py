@@ -109,6 +109,22 @@ def test_a_baseline_has_no_cells_to_draw(script, tmp_path, capsys):
     assert "No annealing" in printed
 
 
+def test_a_model_with_one_dimension_is_drawn_with_its_values(script, tmp_path, capsys, monkeypatch):
+    drawings = []
+    monkeypatch.setattr(script, "save", lambda figure, path, dpi: drawings.append(figure.axes[0]))
+    path = tmp_path / "table.npz"
+    TwoTimescaleQ(env="FrozenLake-v1", seed=0, warmup_steps=200).learn(2_000).save(path)
+    x = np.linspace(0.0, 3.0, 100)[:, None]
+    ODARegressor(max_codevectors=6, random_state=0).fit(x, np.sin(x[:, 0])).save(tmp_path / "curve.npz")
+    for file, names in (("table.npz", ("state", "value")), ("curve.npz", ("feature 0", "value"))):
+        drawings.clear()
+        assert draw(script, tmp_path / file) == 0
+        assert (drawings[0].get_xlabel(), drawings[0].get_ylabel()) == names
+        assert "--kind animation" not in capsys.readouterr().out
+    assert draw(script, path, "codebook", dimensions=(0, 1)) == 1
+    assert "at least two dimensions" in capsys.readouterr().out.replace("\n", " ")
+
+
 def test_what_cannot_be_drawn_is_told(script, agent, tmp_path, capsys):
     assert draw(script, tmp_path / "nothing.npz") == 1
     assert "there is no model file" in capsys.readouterr().out.replace("\n", " ")

@@ -93,12 +93,17 @@ def test_help_explains_itself(script, run):
         assert "--total-timesteps" in output
 
 
-def test_the_other_agent_is_trained_by_name_or_for_its_states(run, tmp_path):
+def test_the_other_agent_is_trained_by_name_or_for_its_states(trained, run, tmp_path, monkeypatch):
+    figures = {}
+    picture = sys.modules["common.training_picture"]
+    monkeypatch.setattr(picture, "save", lambda figure, path, dpi: figures.update({path: figure}))
     briefly = (*QUICK, "--eval-freq", 0, "--total-timesteps", 3000, "--eval-episodes", 1)
     for named in (("--algorithm=TwoTimescaleQ",), ("--env-id", "FrozenLake-v1")):
         code, output = run("train", *named, "--log-dir", tmp_path, *briefly, "--optimism", 0.5)
         assert code == 0, output
     assert len(list(tmp_path.glob("*/TwoTimescaleQ_0_1/model.npz"))) == 2
+    (table,) = (figure.axes[1] for path, figure in figures.items() if "FrozenLake" in str(path))
+    assert (table.get_xlabel(), table.get_ylabel()) == ("state", "value")
     assert run("train", "--optimism", 0.5)[0] != 0, "it is the other agent's"
     code, output = run("train", "--env-id", "NoSuch-v0")
     assert code == 2
