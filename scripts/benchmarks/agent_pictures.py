@@ -14,6 +14,7 @@ from benchmarks.plans import RANDOM
 from benchmarks.tasks import short_name
 from common.measuring import interquartile_mean, interval, performance_profile
 from common.pictures import make_panels, plain_log_axis, small_frame
+from oda_rl.inspect.table import counted
 
 GREY = "#888888"
 # Colour and marker
@@ -102,7 +103,7 @@ def draw_profile(axes: Axes, scores: dict[str, list[Array]], solved: float, what
     """Fraction of the runs above each score, with its interval."""
     together = np.concatenate([part for strata in scores.values() for part in strata])
     ends = [*together, solved] if np.isfinite(solved) else [*together]
-    margin = 0.04 * (max(ends) - min(ends) or 1.0)
+    margin = 0.04 * (max(ends) - min(ends) or max(1.0, abs(max(ends))))
     tau = np.linspace(min(ends) - margin, max(ends) + margin, 400)
     for algorithm, strata in scores.items():
         profile, low, high = performance_profile(strata, tau)
@@ -147,7 +148,8 @@ def draw_comparison(fields: Sequence[Field]) -> Figure:
         scores = {entry.algorithm: [entry.returns] for entry in one.entries}
         draw_profile(profile, scores, one.threshold, "return of the last policy")
         seeds = max(len(entry.runs) for entry in one.entries)
-        steps.set_title(f"{one.env_id}: IQM of {seeds} seeds, 95 % interval", fontsize=10, loc="left")
+        title = f"{one.env_id}: IQM of {counted(seeds, 'seed')}, 95 % interval"
+        steps.set_title(title, fontsize=10, loc="left")
         seconds.set_title(f"{one.env_id}: the same against time", fontsize=10, loc="left")
         profile.set_title(f"{one.env_id}: performance profile", fontsize=10, loc="left")
         small_frame(steps, seconds, profile)

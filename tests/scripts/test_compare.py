@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import gymnasium as gym
@@ -321,3 +322,19 @@ def test_numbers_have_the_digits_that_say_something():
     assert tables.seconds_text(0.034) == "0.03"
     assert tables.seconds_text(1234.56) == "1,234.6"
     assert tables.seconds_text(np.inf) == tables.steps_text(np.inf) == "-"
+
+
+def test_the_picture_of_a_single_run_has_numbers_that_do_not_overlap():
+    run = {"steps": [500, 1000], "curve": [150.0, 174.09], "curve_seconds": [0.1, 0.2], "mean": 174.09}
+    entry = comparison.Entry(plans.Plan("PPO", "CartPole-v1", 1000), [run], np.inf)
+    figure = compare.draw_comparison([comparison.Field("CartPole-v1", np.inf, entries=[entry])])
+    figure.canvas.draw()
+    steps, _, profile = figure.axes
+    assert "IQM of 1 seed," in steps.get_title("left")
+    low, high = profile.get_xlim()
+    boxes = [
+        label.get_window_extent()
+        for tick, label in zip(profile.get_xticks(), profile.get_xticklabels(), strict=True)
+        if low <= tick <= high
+    ]
+    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
