@@ -232,7 +232,7 @@ def _named(name: str) -> Iterator[None]:
     """Name the entry in the error if zipfile, zlib or NumPy cannot read it."""
     try:
         yield
-    except DamagedError:
+    except (DamagedError, Warning):
         raise
     except Exception as error:  # each library raises many types
         raise DamagedError(f"its entry {name} cannot be read ({type(error).__name__})") from error

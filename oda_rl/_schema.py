@@ -169,11 +169,13 @@ class _Check:
 
 
 def _own(place: str, function: Callable[[Any, Sizes], Any], value: Any, sizes: Sizes) -> Any:
-    """Call a rule or a schema function; whatever it raises becomes a RefusedError."""
+    """Call a rule or a schema function; any error that it raises becomes a RefusedError."""
     try:
         return function(value, sizes)
     except RefusedError as error:
         raise RefusedError(inside(place, error.place), error.found, error.accepted) from None
+    except Warning:  # raised only if the user has made warnings errors: not a fault of the value
+        raise
     except Exception as error:
         found = f"is inconsistent with other entries ({type(error).__name__}: {error})"
         raise RefusedError(place, found, "a value written by `save`") from error

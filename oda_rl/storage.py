@@ -210,10 +210,13 @@ def load(path: PathOrFile, kind: str, schema: Schema) -> State:
 
 @contextmanager
 def restoring(path: PathOrFile) -> Iterator[None]:
-    """Turn any error while a model is restored from its state into one that names the file."""
+    """Turn any error while a model is restored from its state into one that names the file.
+
+    A warning that the user has made an error is raised as it is.
+    """
     try:
         yield
-    except ModelFileError:
+    except (ModelFileError, Warning):
         raise
     except Exception as error:
         own = isinstance(error, ValueError | TypeError | ImportError)
@@ -285,7 +288,7 @@ def _explained(file: Any, name: str) -> Iterator[zipfile.ZipFile]:
             raise _ForeignError(f"it is {_what_begins(start)}, not a zip archive")
         with zipfile.ZipFile(file) as archive:
             yield archive
-    except ModelFileError:
+    except (ModelFileError, Warning):  # a warning is raised only if the user has made it an error
         raise
     except _ForeignError as error:
         raise ModelFileError(f"{name} is not a model file of oda_rl: {error}.") from error

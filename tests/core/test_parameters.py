@@ -129,6 +129,15 @@ def test_scalars_of_numpy_are_stored(cls, learn, tmp_path):
         assert np.array_equal(*after)
 
 
+@pytest.mark.parametrize("cls", [oda_rl.KernelSGDClassifier, quantization.LVQ])
+@pytest.mark.filterwarnings("error")
+def test_many_classes_are_loaded_without_a_warning(cls, tmp_path):
+    y = np.repeat(np.arange(24), 2)
+    model = small(cls).fit(np.vstack([X, X + 1.0]), y)
+    loaded = cls.load(model.save(tmp_path / "model"))
+    assert np.array_equal(loaded.classes_, np.arange(24))
+
+
 @pytest.mark.parametrize(
     "model",
     [

@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pytest
 
@@ -138,6 +140,12 @@ def test_rules_name_the_entry_within():
         "part/x",
         "its entry 'part/x' begins elsewhere; expected a beginning at 0",
     )
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_warning_that_the_user_has_made_an_error_is_not_a_fault_of_the_value():
+    with pytest.raises(UserWarning, match="look out"):
+        check(Rules("int", lambda value, sizes: warnings.warn("look out", stacklevel=1)), 1, {})
 
 
 def test_shapes_are_checked_before_there_are_arrays():
