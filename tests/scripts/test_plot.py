@@ -99,6 +99,58 @@ def test_estimators_with_their_data(script, tmp_path, capsys):
     assert "curve_policy.png" not in drawn(tmp_path)
 
 
+@pytest.fixture
+def classifier(tmp_path):
+    """A classifier of two features with classes that are hard to write in a CSV file."""
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = np.where(X[:, 0] > 0.0, "C#", 'C, or "C++"')
+    return ODAClassifier(max_codevectors=4, random_state=0).fit(X, y)
+
+
+def test_samples_are_read_as_csv_with_quotes_and_hashes(script, classifier, tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_bytes(b'\xef\xbb\xbf"x, in #",y,label\r\n1,2,C#\r\n\r\n3,4e-1,"C, or ""C++"""\r\n')
+    X, y = script.read_samples(path, classifier)
+    np.testing.assert_array_equal(X, [[1.0, 2.0], [3.0, 0.4]])
+    assert y.tolist() == ["C#", 'C, or "C++"']
+    numbered = ODAClassifier(max_codevectors=4, random_state=0).fit(X, [3, 7])
+    path.write_text("x,y,label\n1,2,7\n3,4,3.0\n")
+    assert script.read_samples(path, numbered)[1].tolist() == [7, 3]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "it is empty"),
+        ("x,y\n", "it is only one line"),
+        ("x;y\n1;2\n", "must have 2 columns.*or one more.*got 1 in line 1, 1 in line 2"),
+        ("x,y\n1,2\n1\n1,2,C#\n", "got 1 in line 3, 3 in line 4"),
+        ("x\n" * 20, "1 in line 8, and 12 more"),
+        ("x,height\n1,2\n\n1,high\n", r"got 'high' in line 4, column 2 \(height\)"),
+        ("x,y\n1,nan\n", "must have finite numbers, got 'nan'"),
+        ("x,y,label\n1,2,C# 2\n1,2,C#\n1,2,C\n", "'C#', 'C, or .*got 'C# 2' in line 2, 'C' in line 4"),
+        ('x,y,label\n1,2,"C#\n', "must be a CSV file"),
+    ],
+)
+def test_a_file_that_does_not_fit_the_model_is_refused_by_line(
+    script, classifier, tmp_path, text, message
+):
+    path = tmp_path / "data.csv"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message) as caught:
+        script.read_samples(path, classifier)
+    assert str(path) in str(caught.value)
+
+
+def test_a_bad_output_of_a_regressor_is_named(script, tmp_path):
+    model = ODARegressor(max_codevectors=4, random_state=0).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
+    (tmp_path / "data.csv").write_text("x,price\n1,2\n2,?\n")
+    with pytest.raises(ValueError, match=r"got '\?' in line 3, column 2 \(price\)"):
+        script.read_samples(tmp_path / "data.csv", model)
+    (tmp_path / "data.csv").write_text("x,price\n1,2\n2,3\n")
+    assert script.read_samples(tmp_path / "data.csv", model)[1].tolist() == [2.0, 3.0]
+
+
 def test_a_baseline_has_no_cells_to_draw(script, tmp_path, capsys):
     path = tmp_path / "tiles.npz"
     TileCodingSarsa(env="oda_rl/MountainCar-v0", seed=0, warmup_steps=200).learn(1_000).save(path)
