@@ -207,7 +207,7 @@ def main(args: Args) -> int:
         write_results(fields, args.output)
         show_results(fields, console)
     print_paths(fields, args, made, console)
-    return 1 if made.failures or not plans else 0
+    return made.exit_code() if plans else 1
 
 
 if __name__ == "__main__":

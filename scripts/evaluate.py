@@ -5,7 +5,7 @@ python scripts/evaluate.py MODEL --render
 python scripts/evaluate.py MODEL --video-dir videos --episodes 3
 """
 
-from common.ending import run_and_exit
+from common.ending import INTERRUPTED, run_and_exit
 
 from copy import deepcopy
 from dataclasses import dataclass
@@ -162,7 +162,7 @@ def main(args: Args) -> int:
         )
     except KeyboardInterrupt:
         print_line(console, "Interrupted.")
-        return 1
+        return INTERRUPTED
     finally:
         environments.close()
     show(console, name, model, np.array(results))

@@ -7,7 +7,7 @@ python scripts/train.py --resume                  # continue the last run, for e
 python scripts/train.py --help
 """
 
-from common.ending import run_and_exit
+from common.ending import INTERRUPTED, code_of, run_and_exit
 
 import time
 import traceback
@@ -78,8 +78,11 @@ def make_callbacks(
 
 def train(
     model: OnlineAlgorithm, args: Args, callbacks: list[Any], checkpoints: Checkpoints, console: Console
-) -> str | None:
-    """Train for the steps that are left, and write a checkpoint; returns why it ended early, if so."""
+) -> tuple[str | None, int]:
+    """Train for the steps that are left, and write a checkpoint.
+
+    Returns why it ended early, None if it did not, and the exit code.
+    """
     with stopped_by_signals(model.stop) as signals:
         try:
             model.learn(
@@ -91,7 +94,7 @@ def train(
                 planned_timesteps=args.total_timesteps,
             )
         except KeyboardInterrupt:
-            return "interrupted"  # without a checkpoint: the state may be inconsistent
+            return "interrupted", INTERRUPTED  # no checkpoint: the state may be inconsistent
         except (BadTransitionError, ArithmeticError) as error:
             trouble = str(error)
         except Exception as error:  # of the environment, for example: keep what was learned
@@ -101,7 +104,7 @@ def train(
             is_cut = signals and model.num_timesteps < args.total_timesteps
             trouble = "interrupted" if is_cut else None
         checkpoints.write()
-        return trouble
+        return trouble, code_of(signals[0]) if trouble == "interrupted" else int(trouble is not None)
 
 
 def evaluate(model: OnlineAlgorithm, env_id: str, episodes: int, seed: int) -> list[float]:
@@ -178,7 +181,7 @@ def main(args: Args) -> int:
         say(f"The training cannot start: {error}")
         return 2
     begun = time.perf_counter()
-    trouble = train(model, args, callbacks, checkpoints, console)
+    trouble, code = train(model, args, callbacks, checkpoints, console)
     seconds = time.perf_counter() - begun
     if keeper is not None and args.keep_best:
         keeper.give_back()
@@ -194,11 +197,12 @@ def main(args: Args) -> int:
         finish(model, args, folder, keeper, seconds, trouble, console)
     except KeyboardInterrupt:
         say(f"Interrupted. The model is in {folder}.")
+        return code or INTERRUPTED
     except Exception as error:  # of the environment, as above
         traceback.print_exc()
         say(f"The evaluation failed, {type(error).__name__}: {error}. The model is in {folder}.")
         return 1
-    return 0 if trouble in (None, "interrupted") else 1
+    return code
 
 
 def print_how_to_resume(

@@ -10,7 +10,7 @@ several commands may run at once on one study. At the end the best hyperparamete
 defaults, on seeds that the search did not use.
 """
 
-from common.ending import run_and_exit
+from common.ending import INTERRUPTED, run_and_exit
 
 import json
 from dataclasses import dataclass
@@ -211,13 +211,14 @@ def main(args: Args) -> int:
     early = run_trials(study, task, args, console)
     if early:
         print_line(console, f"{early}. Finished trials are kept; the same command continues.")
+    code = INTERRUPTED if early == "Interrupted" else int(early is not None)
     if not any(trial.value is not None for trial in find_done(study)):
-        return 1
+        return code or 1
     options = show(study, args, console)
     if args.report_seeds and not early:
         compare(options, task, args, console)
     print_next(options, task, args, console)
-    return 1 if early and early != "Interrupted" else 0
+    return code
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from benchmarks.comparison import Entry
 from benchmarks.plans import OURS, Algorithm, Plan, find_options, find_ours, refuse
 from benchmarks.runs import INTERRUPTED, carry_out, read_newest, write_csv
 from benchmarks.tasks import DEFAULT_STEPS, TASKS, Task, find_task, find_threshold, short_name
+from common import ending
 from common.arguments import Count, Positive
 from common.measuring import interval
 from common.pictures import make_panels, number_axis, save
@@ -259,4 +260,4 @@ def run_agent(args: Agent, console: Console) -> int:
     for line in skipped:
         console.print(line, highlight=False)
     print_paths(args, entries, made.interrupted, console)
-    return int(bool(args.env_id and skipped))
+    return ending.INTERRUPTED if made.interrupted else int(bool(args.env_id and skipped))

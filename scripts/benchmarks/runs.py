@@ -25,6 +25,7 @@ from rich.progress import (
 from benchmarks.plans import SB3, Plan, code_version
 from benchmarks.tasks import short_name
 from benchmarks.training import Run, Trained, try_to_train, warm_up
+from common import ending
 from common.workers import Where, WorkersLostError, open_workers
 from oda_rl.storage import written_whole
 
@@ -43,6 +44,10 @@ class Made:
     """A line for each run that failed."""
     interrupted: bool = False
     """Whether Ctrl-C has interrupted them."""
+
+    def exit_code(self) -> int:
+        """130 if Ctrl-C has interrupted the runs, 1 if one of them failed, and else 0."""
+        return ending.INTERRUPTED if self.interrupted else int(bool(self.failures))
 
 
 def replace_file(path: Path, content: str | bytes) -> None:

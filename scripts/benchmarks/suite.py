@@ -278,4 +278,4 @@ def run_suite(args: Suite, console: Console) -> int:
             by_task[task].entries.append(Entry(plan, runs, float("inf"), label))
     fields = [field for field in by_task.values() if field.entries]
     report(fields, [*skipped, *made.failures], made.interrupted, args, console)
-    return 1 if made.failures else 0
+    return made.exit_code()

@@ -10,8 +10,13 @@ import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-# Exit code by which shells report a command that was ended by Ctrl-C
-INTERRUPTED = 130
+
+def code_of(number: int) -> int:
+    """The exit code by which shells report a command that was ended by the signal of this number."""
+    return 128 + number
+
+
+INTERRUPTED = code_of(signal.SIGINT)
 
 
 def run_and_exit(main: Callable[[], Any]) -> NoReturn:

@@ -208,7 +208,7 @@ def test_an_interrupted_comparison_keeps_its_runs_and_goes_on(tmp_path, capsys, 
     )
     monkeypatch.setattr(sys, "argv", ["compare.py", *map(str, typed)])
     code, output = interrupt(lambda: read_runs(tmp_path), "compare", *typed)
-    assert code == 0, output
+    assert code == 130, output
     assert "Interrupted. Finished runs are kept; to run the others:" in output
     assert "python scripts/compare.py --output" in output
     assert "Traceback" not in output

@@ -33,6 +33,15 @@ def test_keyword_arguments_of_the_environment_are_used_again(run, module, capsys
     assert (again.env_origin, again._episode_num) == (model.env_origin, model._episode_num)
 
 
+def test_an_interrupted_evaluation_ends_with_the_code_of_ctrl_c(wrapped, run, script, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(script("evaluate"), "evaluate_policy", interrupted)
+    code, output = run("evaluate", wrapped, "--env-id", "MountainCar-v0", "--episodes", 1)
+    assert (code, "Interrupted." in output) == (130, True)
+
+
 def test_an_environment_without_a_time_limit_is_given_one(run, tmp_path):
     path = tmp_path / "model.npz"
     TwoTimescaleQ(env=gym.make("oda_rl/MountainCar-v0").unwrapped, seed=0, **QUICK).save(path)
