@@ -113,10 +113,19 @@ def draw(model: Any, args: Args, folder: Path) -> list[Path]:
     return written
 
 
+def check(view: plotting.View, args: Args) -> None:
+    """Raise a ValueError if --dimensions or --at do not fit the model."""
+    if args.dimensions is not None or args.at is not None:
+        has_own = args.at is not None and len(args.at) == view.n_valued  # without those of actions
+        make_plane(view, args.dimensions, args.at, most=view.n_valued if has_own else None)
+
+
 def main(args: Args) -> int:
     """Load the model, draw it, and print where the pictures are."""
     try:
         model = load(args.model)
+        view = plotting.view_of(model)
+        check(view, args)
         folder = args.out or args.model.parent
         folder.mkdir(parents=True, exist_ok=True)
         written = draw(model, args, folder)
@@ -125,7 +134,7 @@ def main(args: Args) -> int:
         return 1
     if not written:
         return 1
-    names = plotting.view_of(model).feature_names
+    names = view.feature_names
     print(f"{type(model).__name__}, with the dimensions")
     print(*(f"  {j}: {name}" for j, name in enumerate(names)), sep="\n")
     print("The plots are in", *(f"  {path}" for path in written), sep="\n")

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl._types import Array
-from oda_rl.agents.explain.cells import ProgramCells, kind_of_cells, known_range
+from oda_rl.agents.explain.cells import ProgramCells, check_learned, kind_of_cells, known_range
 from oda_rl.inspect.model import View
 
 if TYPE_CHECKING:
@@ -27,8 +27,11 @@ def view_of_agent(
     with angles. `learner` and `num_timesteps` replace those of the model, to show it at another time.
     Everything is in the environment's own units. The functions of the view evaluate the learner when
     they are called, and thus change as it goes on learning.
+
+    Raises a ValueError if nothing has been learned yet.
     """
     learner = model.learner if learner is None else learner
+    check_learned(learner)
     steps = model.num_timesteps if num_timesteps is None else num_timesteps
     seen, joint = model.observations, model.actions.is_continuous
     n = seen.n_features
@@ -69,8 +72,7 @@ def view_of_agent(
 def _cells_of(learner: Any) -> Any:
     """The cells of a learner for a view; None if it has none, or too many."""
     kind = kind_of_cells(learner)
-    few = learner.is_scaled and learner.n_cells <= MOST_CELLS
-    return kind(learner) if kind is not None and few else None
+    return kind(learner) if kind is not None and learner.n_cells <= MOST_CELLS else None
 
 
 def _coordinates(model: "OnlineAlgorithm") -> tuple[list[str], list[str], Array, Array]:

@@ -261,9 +261,14 @@ def cells_of(model: Any) -> Any:
             "features. TwoTimescaleAC, TwoTimescaleQ, UniformGridQ, SOMQ and DistilledPolicy are "
             "supported."
         )
+    check_learned(learner)
+    return kind(learner)
+
+
+def check_learned(learner: Any) -> None:
+    """Raise a ValueError if a learner is still in its warm-up."""
     if not learner.is_scaled:
         raise ValueError("the model has learned nothing yet: it is still in its warm-up.")
-    return kind(learner)
 
 
 def known_range(learner: Any, n: int) -> tuple[Array, Array]:

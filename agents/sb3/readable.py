@@ -79,7 +79,10 @@ class Readable(BaseAlgorithm):
         return policy_sheet(explain_policy(cast(Any, self)))
 
     def view(self) -> "View":
-        """The cells, values and greedy policy as a `View`, for `oda_rl.plotting`."""
+        """The cells, values and greedy policy as a `View`, for `oda_rl.plotting`.
+
+        Raises a ValueError if nothing has been learned yet.
+        """
         from oda_rl.agents.explain.agent_view import view_of_agent
 
         return view_of_agent(cast(Any, self))

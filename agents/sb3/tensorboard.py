@@ -49,8 +49,11 @@ class Board:
                 self._write(f"cells/{name}", known)
 
     def write_pictures(self) -> None:
-        """Write pictures of the greedy actions with the codebook, values, and cells by temperature."""
-        if self.model.observations.n_features == 1:  # there is no plane
+        """Write pictures of the greedy actions with the codebook, values, and cells by temperature.
+
+        None in the warm-up, and none of observations of one number, which have no plane.
+        """
+        if self.model.observations.n_features == 1 or not self.model.learner.is_scaled:
             return
         if self.dimensions is None:
             view = self.model.view()

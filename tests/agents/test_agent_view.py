@@ -90,11 +90,9 @@ def test_an_agent_that_has_learned_nothing_yet():
     np.testing.assert_array_equal(
         model.learner.action_values(np.zeros((3, 4), np.float32)), np.zeros((3, 2))
     )
-    plot_value_map(model)
-    with pytest.raises(ValueError, match="no cells"):
-        plot_partition(model)
-    with pytest.raises(ValueError, match="no history"):
-        plot_annealing(model)
+    for draw in (plot_value_map, plot_policy_map, plot_partition, plot_annealing):
+        with pytest.raises(ValueError, match="the model has learned nothing yet"):
+            draw(model)
 
 
 def test_observations_must_be_finite(car):

@@ -151,6 +151,14 @@ def test_a_bad_output_of_a_regressor_is_named(script, tmp_path):
     assert script.read_samples(tmp_path / "data.csv", model)[1].tolist() == [2.0, 3.0]
 
 
+def test_an_agent_that_has_learned_nothing_is_not_drawn(script, tmp_path, capsys):
+    TwoTimescaleQ(env="oda_rl/CartPole-v1", seed=0, **QUICK).save(tmp_path / "model.npz")
+    assert draw(script, tmp_path / "model.npz", dpi=40) == 1
+    printed = " ".join(capsys.readouterr().out.split())
+    assert printed.startswith("Cannot plot the model: the model has learned nothing yet"), printed
+    assert drawn(tmp_path) == {"model.npz"}
+
+
 def test_a_baseline_has_no_cells_to_draw(script, tmp_path, capsys):
     path = tmp_path / "tiles.npz"
     TileCodingSarsa(env="oda_rl/MountainCar-v0", seed=0, warmup_steps=200).learn(1_000).save(path)
@@ -182,6 +190,11 @@ def test_what_cannot_be_drawn_is_told(script, agent, tmp_path, capsys):
     assert "there is no model file" in capsys.readouterr().out.replace("\n", " ")
     assert draw(script, agent, "value", dimensions=(0, 9), out=tmp_path) == 1
     assert "from 0 to 3" in capsys.readouterr().out.replace("\n", " ")
+    for wrong in ({"dimensions": (0, 9)}, {"at": (0.0, 0.0)}):
+        assert draw(script, agent, out=tmp_path, **wrong) == 1
+        printed = " ".join(capsys.readouterr().out.split())
+        assert printed.startswith(f"Cannot plot the model: {next(iter(wrong))} must be"), printed
+        assert "No value" not in printed
     assert draw(script, agent, "partition", data=tmp_path / "data.csv", out=tmp_path) == 1
     assert "--data can be given only for an estimator" in capsys.readouterr().out.replace("\n", " ")
     assert drawn(tmp_path) == set()
