@@ -4,6 +4,7 @@ import csv
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from html import escape
 from math import floor, log10
 from pathlib import Path
 from textwrap import wrap
@@ -104,7 +105,7 @@ class Table(Mapping[str, Any]):
         """The table, without its title, in Markdown."""
 
         def line(cells: Sequence[str]) -> str:
-            return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
+            return "| " + " | ".join(as_markdown(cell).replace("|", r"\|") for cell in cells) + " |"
 
         rows = self.rows
         sides = ["---" if _is_text(body) else "---:" for body in zip(*rows, strict=True)]
@@ -130,6 +131,11 @@ class Table(Mapping[str, Any]):
 
 
 # -- formatting of values --------------------------------------------------------------------------
+
+
+def as_markdown(text: str) -> str:
+    """A text for one line of Markdown, in which HTML would be taken for tags."""
+    return " ".join(escape(text, quote=False).splitlines())
 
 
 def number(value: Any) -> str:

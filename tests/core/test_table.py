@@ -33,6 +33,16 @@ def test_words_stand_to_the_left_and_numbers_to_the_right():
     assert lines[3:] == ["a             5", "long word  1000"]
 
 
+def test_html_and_line_breaks_are_text_in_markdown():
+    text = Table("t", {"<b>": ["x & y", "x\ny"], "a\r\nb": ["a > 0", "<!--"]}).to_markdown()
+    assert text.splitlines() == [
+        "| &lt;b&gt; | a b |",
+        "| --- | --- |",
+        "| x &amp; y | a &gt; 0 |",
+        "| x y | &lt;!-- |",
+    ]
+
+
 def test_markdown_escapes_and_a_table_without_rows():
     text = Table("t", {"a|b": ["x|y"], "n": [2]}).to_markdown()
     assert text.splitlines() == [r"| a\|b | n |", "| --- | ---: |", r"| x\|y | 2 |"]
