@@ -184,7 +184,8 @@ def write_estimator_report(
 def _fill_template(path: str | os.PathLike[str], title: str, data: dict[str, Any]) -> Path:
     """Write the template with this title and these data, and return the path."""
     template = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
-    encoded = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
+    # "</script>" would end the data, and "<!--<script>" would swallow the end of the page
+    encoded = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     title = title.replace("&", "&amp;").replace("<", "&lt;")
     page = template.replace("__TITLE__", title).replace("__DATA__", encoded)
     with written_whole(path) as part:

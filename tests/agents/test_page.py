@@ -60,6 +60,15 @@ def test_the_page_has_what_the_agent_decides(model, page):
     assert labels[k] == model.predict(point.astype(np.float32), deterministic=True)[0]
 
 
+def test_names_cannot_end_the_page(tmp_path):
+    infinite, name = np.full(2, np.inf), "<!--<script></script>"
+    view = View(np.eye(2), np.ones(2), None, [name, "b"], [], -infinite, infinite)
+    path = write_page(tmp_path / "page.html", Table("t", {"cell": [0, 1], name: [1.0, 2.0]}), view)
+    assert data_of(path)["header"] == ["cell", name]
+    assert "<!--" not in path.read_text().replace("<!-- ", "")
+    assert path.read_text().count("<script") == path.read_text().count("</script>") == 1
+
+
 @pytest.mark.parametrize("n_cells", [2**16, 2**16 + 1])
 def test_the_map_names_the_cells_of_large_models(n_cells, tmp_path):
     points = np.column_stack([np.arange(n_cells), np.zeros(n_cells)])
