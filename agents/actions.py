@@ -78,7 +78,8 @@ class ActionCodec:
         ['action (0, 0)', 'action (0, 1)']
         """
         if self.is_continuous:
-            return action_names(env_id, len(self.centre))
+            n = len(self.centre)
+            return action_names(env_id, n, [f"action[{j}]" for j in range(n)])
         rows = self._table.reshape(self.n_actions, -1).tolist()
         taken = [f"action {row[0] if len(row) == 1 else tuple(row)}" for row in rows]
         return action_names(env_id, self.n_actions, taken)

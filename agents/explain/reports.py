@@ -6,7 +6,7 @@ import numpy as np
 
 from oda_rl.agents.explain.decision import PolicyExplanation
 from oda_rl.agents.explain.table import PolicyTable
-from oda_rl.inspect.table import Table, counted, numbers, percent
+from oda_rl.inspect.table import Table, as_markdown, counted, numbers, percent
 
 # If codevectors have more coordinates than this, tables of contributions leave them out.
 MAX_FEATURES = 6
@@ -82,21 +82,32 @@ def explanation_summary(table: PolicyTable, explanation: PolicyExplanation) -> s
     """What the policy does in a state, and by how much it prefers that, in a sentence."""
     pairs = zip(explanation.feature_names, explanation.sample, strict=True)
     where = ", ".join(filter(None, (_coordinate_text(name, value) for name, value in pairs)))
-    action, value = table.name_of(explanation.action), f"Q {explanation.value:.4g}"
+    value = f"Q {explanation.value:.4g}"
     known = not np.isnan(explanation.value)
+    if table.is_continuous:
+        if explanation.deviation is not None:
+            value = f"value {explanation.value:.4g}"
+        worth = f", {value}" if known else ""
+        return f"At {where}: {_point_text(table, explanation.action, explanation.deviation)}{worth}."
+    action = table.name_of(explanation.action)
     if not np.isnan(explanation.probability):
         worth = f"; the value of the state is {explanation.value:.4g}" if known else ""
         return f"At {where}: {action}, with probability {explanation.probability:.3g}{worth}."
-    if table.is_continuous:
-        if explanation.deviation is not None:
-            action = f"{action} (standard deviation {table.name_of(explanation.deviation)})"
-            value = f"value {explanation.value:.4g}"
-        worth = f", {value}" if known else ""
-        return f"At {where}: {', '.join(table.action_names)} {action}{worth}."
     if explanation.second is None:
         return f"At {where}: {action}, {value}, the only action."
     second = table.name_of(explanation.second)
     return f"At {where}: {action}, {value}, by a margin of {explanation.margin:.3g} over {second}."
+
+
+def _point_text(table: PolicyTable, action: Any, deviation: Any = None) -> str:
+    """A continuous action as text: its coordinates by name, with standard deviations if given."""
+    texts = [f"{value:.3g}" for value in np.atleast_1d(action)]
+    if deviation is not None:
+        spreads = np.atleast_1d(deviation)
+        pairs = zip(texts, spreads, strict=True)
+        texts = [f"{text} (standard deviation {spread:.3g})" for text, spread in pairs]
+    named = zip(table.action_names, texts, strict=True)
+    return ", ".join(f"{name} = {text}" for name, text in named)
 
 
 def _coordinate_text(name: str, value: float) -> str:
@@ -159,14 +170,15 @@ def to_markdown(table: PolicyTable, explanation: PolicyExplanation | None = None
     -------
     str
     """
-    parts = [f"# {table.env_id or 'A policy'}: what {table.algorithm} does"]
+    parts = [f"# {as_markdown(table.env_id or 'A policy')}: what {table.algorithm} does"]
     if explanation is not None:
-        parts += ["## Why", explanation_summary(table, explanation)]
+        parts += ["## Why", as_markdown(explanation_summary(table, explanation))]
         for sheet in explanation_sheets(table, explanation):
-            parts += [f"{sheet.title}:", sheet.to_markdown()]
+            parts += [f"{as_markdown(sheet.title)}:", sheet.to_markdown()]
         parts.append("## All cells")
     sheet = policy_sheet(table)
-    parts += [policy_summary(table), f"{sheet.title}:", sheet.to_markdown()]
+    summary, title = as_markdown(policy_summary(table)), as_markdown(sheet.title)
+    parts += [summary, f"{title}:", sheet.to_markdown()]
     return "\n\n".join(parts) + "\n"
 
 
@@ -261,9 +273,8 @@ def _mark_state(
             there = place(one.codevector, heights[one.number] if heights else 0.0)
             line: Any = {"color": "0.25", "linewidth": 0.8 + 8.0 * one.weight, "alpha": 0.55}
             ax.plot(*zip(here, there, strict=True), zorder=2.5, **line)
-    name = table.name_of(explanation.action)
-    if table.is_continuous:
-        name = f"{', '.join(table.action_names)} {name}"
+    own = _point_text if table.is_continuous else PolicyTable.name_of
+    name = own(table, explanation.action)
     star: Any = {"marker": "*", "markersize": 14, "color": "gold", "markeredgecolor": "black"}
     ax.plot(*here, linestyle="none", zorder=4, label=f"this state: {name}", **star)
 

@@ -64,7 +64,7 @@ def test_actions_are_named_after_what_the_environment_takes():
     assert ActionCodec(space).names(None)[1:3] == ["action (1, 6)", "action (2, 5)"]
     assert ActionCodec(spaces.Discrete(2, start=5)).names("Unknown-v0") == ["action 5", "action 6"]
     assert ActionCodec(spaces.Discrete(3)).names("MountainCar-v0")[1] == "coast"
-    assert ActionCodec(spaces.Box(-1.0, 1.0, (2,))).names(None) == ["action 0", "action 1"]
+    assert ActionCodec(spaces.Box(-1.0, 1.0, (2,))).names(None) == ["action[0]", "action[1]"]
 
 
 def test_combinations_of_parts_that_are_learned_by_themselves_may_be_many():

@@ -224,7 +224,12 @@ def test_a_box_is_saved_and_explained(tmp_path):
 
 def test_several_coordinates_are_explained_and_drawn():
     model = make_model(track_env((-1.0, 2.0), (3.0, 2.5))).learn(4_000)
-    assert "greedy action 0, action 1" in str(model.cells())
+    assert "greedy action[0], action[1]" in str(model.cells())
+    why = explain_observation(model, np.zeros(2))
+    parts = [
+        f"action[{j}] = {why.action[j]:.3g} (standard deviation {why.deviation[j]:.3g})" for j in (0, 1)
+    ]
+    assert f": {', '.join(parts)}, value " in explanation_summary(explain_policy(model), why)
     view = model.view()
     assert view.labels.shape == view.weights.shape == (model.n_cells,)
     np.testing.assert_array_equal(
