@@ -305,9 +305,15 @@ class ObservationCodec:
             )
         if self._is_array and type(observation) is not str:
             own = tuple(self.space.shape or ())
-            shape, several = np.shape(observation), f"(n, {str(own)[1:-1].rstrip(',')})"
+            several = f"(n, {str(own)[1:-1].rstrip(',')})" if own else "(n,)"
+            try:
+                shape = np.shape(observation)
+            except ValueError:
+                return ValueError(
+                    f"observation must have shape {own} or {several}, got parts of different lengths: "
+                    f"{_shorten(observation)}."
+                )
             if len(shape) not in (len(own), len(own) + 1) or shape[len(shape) - len(own) :] != own:
-                several = several if own else "(n,)"
                 return ValueError(f"observation must have shape {own} or {several}, got {shape}.")
         return ValueError(
             f"observation must be in {self.space}, or a batch of such observations, got "

@@ -148,12 +148,16 @@ def with_suffix(path: str | os.PathLike[str]) -> Path:
 
     Raises a TypeError if it is not a path, and a ValueError if it has no name.
     """
-    if not isinstance(path, str | os.PathLike):
-        raise TypeError(f"path must be a str, a path or a binary file, got {path!r}.")
+    _check_path(path)
     target = Path(path)
     if not target.name:
         raise ValueError(f"path must end with the name of a file, got {str(path)!r}.")
     return target if target.suffix else target.with_name(target.name + ".npz")
+
+
+def _check_path(path: Any) -> None:
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"path must be a str, a path or a binary file, got {path!r}.")
 
 
 def _umask() -> int:
@@ -190,6 +194,8 @@ def load(path: PathOrFile, kind: str, schema: Schema) -> State:
     ------
     FileNotFoundError
         If there is no such file.
+    TypeError
+        If `path` is not a path or a binary file.
     ModelFileError
         If the file is damaged, not from this package, written by another version of it, holds another
         kind of model, or anything that the schema does not accept.
@@ -238,7 +244,7 @@ def kind_of(path: PathOrFile) -> str:
 
     Raises
     ------
-    FileNotFoundError, ModelFileError
+    FileNotFoundError, TypeError, ModelFileError
         As `load` does.
     """
     with _opened(path) as (archive, _):
@@ -259,6 +265,7 @@ def _opened(path: PathOrFile) -> Iterator[tuple[zipfile.ZipFile, str]]:
         with _explained(path, _name(path)) as archive:
             yield archive, _name(path)
         return
+    _check_path(path)
     found = _find(Path(path)) if Path(path).name else Path(path)
     if found.is_dir() or (Path(path).is_dir() and not found.is_file()):
         raise FileNotFoundError(f"{path} is a folder, not a model file.")

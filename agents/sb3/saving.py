@@ -95,6 +95,8 @@ class Saving(Readable):
         FileNotFoundError, ValueError
             If there is no such file, or it is damaged, of another kind, or of a newer version; if a
             hyperparameter can no longer change. The message names the cause.
+        TypeError
+            If `path` is not a path or a binary file.
         """
         state: Any = storage.load(path, cls.__name__, model_schema(cls))
         given, options = split_options(cls.config_class, options)
@@ -176,12 +178,19 @@ class Saving(Readable):
         ------
         FileNotFoundError
             If there is no such file.
+        TypeError
+            If it is neither a mapping nor a file.
         ValueError
             If the parameters belong to other spaces, or to hyperparameters with which this agent cannot
             continue. Then nothing is changed.
         """
         given = load_path_or_dict
         if not isinstance(given, Mapping):
+            if not isinstance(given, str | os.PathLike | io.BufferedIOBase):
+                raise TypeError(
+                    "load_path_or_dict must be what get_parameters() returned, a str, a path or a "
+                    f"binary file, got {given!r}."
+                )
             given = type(self).load(given).get_parameters()
         if sorted(given) != PARAMETERS:
             raise ValueError(f"parameters must have the keys {PARAMETERS}, got {sorted(given)}.")

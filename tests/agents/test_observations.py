@@ -153,6 +153,14 @@ def test_what_reset_returns_is_named():
         TwoTimescaleAC(env=env).predict(env.reset())
 
 
+def test_rows_of_different_lengths_are_refused_by_name():
+    model = TwoTimescaleAC(env=SpacesEnv(spaces.Box(-1.0, 1.0, (2,)), spaces.Discrete(2)))
+    with pytest.raises(
+        ValueError, match=r"observation must have shape \(2,\) or \(n, 2\), got parts of"
+    ):
+        model.predict([[0, 0], [0]])
+
+
 def test_states_that_are_no_table_are_few():
     points = spaces.Box(-1.0, 1.0, (1,))
     with pytest.raises(ValueError, match=r"Discrete\(100000\) needs 100,000 one-hot features"):

@@ -51,6 +51,11 @@ def test_from_a_file(tmp_path):
     assert str(other.cells()) == str(model.cells())
     with pytest.raises(FileNotFoundError):
         other.set_parameters(tmp_path / "nothing")
+    for given in (3, None):
+        with pytest.raises(
+            TypeError, match=f"load_path_or_dict must be .* or a binary file, got {given}"
+        ):
+            other.set_parameters(given)
 
 
 @pytest.mark.parametrize("env_id", ["CartPole-v1", "oda_rl/CartPole-v1"])

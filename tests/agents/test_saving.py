@@ -416,6 +416,8 @@ def test_a_copy_of_a_model_that_logs_goes_on(of, duplicate, tmp_path, capsys):
 def test_a_path_is_a_path(path):
     with pytest.raises(TypeError, match=r"path must be a str, a path or a binary file, got"):
         TwoTimescaleAC(env="CartPole-v1").save(path)
+    with pytest.raises(TypeError, match=r"path must be a str, a path or a binary file, got"):
+        TwoTimescaleAC.load(path)
 
 
 def test_the_module_that_registers_an_environment_is_remembered(tmp_path):
