@@ -84,7 +84,7 @@ def animate_codebook(
     ValueError
         If there is nothing to show, or `path` does not end in .gif.
     """
-    from matplotlib import pyplot as plt
+    plt = style.pyplot()
     from matplotlib.animation import PillowWriter
 
     target = _gif_path(path)

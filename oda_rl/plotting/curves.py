@@ -140,10 +140,10 @@ def plot_learning_curve(
     -------
     matplotlib.axes.Axes
     """
+    ax = style.new_axes(ax)
     from matplotlib.ticker import EngFormatter
 
     x, y = np.asarray(steps, dtype=float), np.asarray(returns, dtype=float)
-    ax = style.new_axes(ax)
     ax.plot(x, y, ".", color="C7", markersize=3, alpha=0.35, label="episodes")
     if len(y) >= window:
         mean = np.convolve(y, np.full(window, 1.0 / window), mode="valid")
@@ -283,13 +283,13 @@ def _cool_to_the_right(ax: Any) -> None:
 
 
 def _panels(axes: Sequence[Any] | None, n: int) -> NDArray[Any]:
-    from matplotlib import pyplot as plt
-
     if axes is None:
         columns = min(n, 3) if n != 4 else 2
         rows = -(-n // columns)
         size = (4.2 * columns, 3.3 * rows)
-        made = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)[1]
+        made = style.pyplot().subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)[
+            1
+        ]
         return np.asarray(made).ravel()
     given = np.asarray(axes, dtype=object).ravel()
     if len(given) != n:

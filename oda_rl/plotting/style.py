@@ -77,13 +77,23 @@ def plain_log_axis(axis: Any) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
+def pyplot() -> Any:
+    """The module `matplotlib.pyplot`; without matplotlib, an ImportError that names what to install."""
+    try:
+        from matplotlib import pyplot as plt
+    except ModuleNotFoundError as error:
+        if error.name != "matplotlib":
+            raise
+        needed = "plots need matplotlib: pip install 'oda_rl[agents]' or pip install matplotlib."
+        raise ModuleNotFoundError(needed, name="matplotlib") from error
+    return plt
+
+
 def new_axes(ax: Any, size: tuple[float, float] | None = None) -> Any:
     """The given axes, or those of a new figure of this size in inches."""
     if ax is not None:
         return ax
-    from matplotlib import pyplot as plt
-
-    return plt.subplots(figsize=size, layout="constrained")[1]
+    return pyplot().subplots(figsize=size, layout="constrained")[1]
 
 
 def as_text(name: object) -> str:

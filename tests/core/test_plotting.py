@@ -1,3 +1,4 @@
+import sys
 from collections import namedtuple
 from dataclasses import replace
 
@@ -44,6 +45,20 @@ def test_codebook_draws_every_codevector_in_its_colour_and_place():
     np.testing.assert_allclose(np.sort(drawn, axis=0), np.sort(codevectors[:, [2, 0]], axis=0))
     assert [t.get_text() for t in ax.get_legend().get_texts()] == ["left", "right"]
     assert ax.get_xlabel() == "observation[2]"
+
+
+def test_without_matplotlib_what_to_install_is_named(partition, data, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    draw = (
+        lambda: plot_partition(partition),
+        lambda: plot_annealing(partition),
+        lambda: plot_codebook(np.eye(2), np.zeros(2, dtype=int), np.ones(2)),
+        lambda: plot_learning_curve([1, 2], [0.0, 1.0]),
+        lambda: animate_codebook(partition, tmp_path / "cells.gif"),
+    )
+    for one in draw:
+        with pytest.raises(ImportError, match=r"plots need matplotlib: pip install 'oda_rl\[agents\]'"):
+            one()
 
 
 def test_area_follows_the_weight():
