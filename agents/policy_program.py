@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from oda_rl._types import Array
 from oda_rl.agents import beta_policy
 from oda_rl.agents.codebook_rl.association import REACH
+from oda_rl.inspect.table import counted
 
 
 @dataclass(frozen=True)
@@ -67,11 +68,18 @@ class PolicyProgram:
     def n_numbers(self) -> int:
         """Count of the numbers that determine the policy: cells, scale, bounds, and temperature.
 
-        Numbers that are 0 or infinite are not counted, as they have no effect.
+        Numbers that are 0 or infinite are not counted, as they have no effect. An agent's `n_parameters`
+        counts the numbers of its own form instead, zeros, too: a codebook has centres of observations in
+        place of `low` and `high`, and a grid no locations of cells.
         """
         arrays = (self.codevectors, self.values, self.slopes, self.scale, self.low, self.high)
         count = sum(int(np.count_nonzero(np.isfinite(array) & (array != 0.0))) for array in arrays)
         return count + self.bounds.size + (self.temperature > 0.0)
+
+    @property
+    def counts(self) -> str:
+        """The counts of cells and of numbers, as text."""
+        return f"{counted(len(self.values), 'cell')}, {counted(self.n_numbers, 'number')}"
 
     @property
     def draws_points(self) -> bool:

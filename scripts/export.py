@@ -24,6 +24,7 @@ from oda_rl.agents import DistilledPolicy
 from oda_rl.agents.export import PolicyProgram, export_policy
 from oda_rl.agents.models import load_model
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
+from oda_rl.inspect.table import counted
 
 STATES = 10_000
 FLAGS = ("-std=gnu99", "-O2", "-Wall", "-Wextra", "-Werror")
@@ -187,7 +188,13 @@ def main(args: Args) -> int:
     states = draw_states(model, program)
     found, how = run_exported(path, program, states)
     size = path.stat().st_size / 1000
-    print(f"{path}: {len(program.values)} cells, {program.n_numbers:,} numbers, {size:.1f} kB; {how}.")
+    print(
+        f"{path}: {counted(len(program.values), 'cell')}, {counted(program.n_numbers, 'number')}, "
+        f"{size:.1f} kB; {how}."
+    )
+    if program.n_numbers != model.n_parameters:
+        n = model.n_parameters
+        print(f"The agent itself counts {n:,}: the numbers of its own form, and zeros, too.")
     if found is not None:
         same = agreement(model, states, found)
         print(f"The file chooses the action of the agent in {same:.2%} of {STATES:,} states.")

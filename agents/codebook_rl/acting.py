@@ -111,7 +111,8 @@ class ActingLearner(RecordingLearner):
     def n_parameters(self) -> int:
         """Numbers stored to act: locations, Q values, the scale, a temperature, planes of a tree.
 
-        For a table of states: the Q values alone.
+        For a table of states: the Q values alone. The limits to which observations are clipped are not
+        counted.
         """
         if self.sizes.is_table:
             return self.n_cells * self.sizes.n_actions

@@ -36,7 +36,7 @@ def onnx_model(program: PolicyProgram) -> Any:
     from onnx import TensorProto, helper
 
     graph = _Graph()
-    (n, d), n_values = program.codevectors.shape, program.values.shape[1]
+    d, n_values = program.codevectors.shape[1], program.values.shape[1]
     kind = TensorProto.DOUBLE if program.actions is None else TensorProto.INT64
     _values(graph, program)
     shape = _decide(graph, program)
@@ -51,7 +51,7 @@ def onnx_model(program: PolicyProgram) -> Any:
             ],
             graph.constants,
             doc_string=f"{program.name}. Observation: {', '.join(program.features)}. "
-            f"Actions: {', '.join(program.action_names)}. {n} cells, {program.n_numbers} numbers.",
+            f"Actions: {', '.join(program.action_names)}. {program.counts}.",
         ),
         opset_imports=[helper.make_opsetid("", OPSET)],
         ir_version=9,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PYTHON = '''"""{name}
 
-{n_cells} cells, {n_numbers} numbers. `decide(observation)` returns the action for one observation:
+{counts}. `decide(observation)` returns the action for one observation:
 {features}
 """
 
@@ -72,7 +72,7 @@ PYTHON_CLIPPED = "    return [min(max(x, low), high) for low, high, x in zip(*BO
 
 C99 = """/* {name}
 
-   {n_cells} cells, {n_numbers} numbers. {said} for one observation:
+   {counts}. {said} for one observation:
 {features}
    Compile with -std=c99 and link with -lm;
    -DREAL=float for single precision. No memory is allocated. */
@@ -289,7 +289,7 @@ def _common(program: PolicyProgram, indent: str, brackets: str) -> dict[str, Any
         "name": program.name,
         "n_cells": len(program.values),
         "n_values": program.values.shape[1],
-        "n_numbers": program.n_numbers,
+        "counts": program.counts,
         "what": _what(program),
         "features": "\n".join(f"{indent}{j}: {name}" for j, name in enumerate(program.features)),
         "temperature": program.temperature,

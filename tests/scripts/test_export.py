@@ -11,13 +11,21 @@ from oda_rl.agents.distill import distill
 FEW = {"max_cells": 2, "rounds": 1, "steps_per_round": 200, "eval_episodes": 2}
 
 
+def test_a_single_cell_is_counted_as_one(run, tmp_path):
+    SOMQ(env="oda_rl/CartPole-v1", n_cells=1, seed=0).learn(2_000).save(tmp_path / "model.npz")
+    _, said = run("export", tmp_path / "model.npz")
+    assert "policy.py: 1 cell, " in said.replace("\n", "")
+    assert "1 cell, " in (tmp_path / "policy.py").read_text().partition("decide")[0]
+
+
 @pytest.mark.parametrize(("ending", "word"), [(".py", "then decide"), (".c", "cc -std=c99")])
 def test_it_says_what_was_written_and_what_to_type_next(ending, word, run, tmp_path):
     SOMQ(env="CartPole-v1", n_cells=4, seed=0).learn(2_000).save(tmp_path / "model.npz")
     path = tmp_path / f"policy{ending}"
     code, said = run("export", tmp_path / "model.npz", "--to", path)
     assert code == 0
-    assert "4 cells" in said
+    assert "4 cells, " in said
+    assert "The agent itself counts 32: " in said
     if ending == ".py" or shutil.which("cc"):
         assert "chooses the action of the agent in 100.00% of 10,000 states" in said
     assert word in said
