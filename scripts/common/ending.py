@@ -29,7 +29,7 @@ def run_and_exit(main: Callable[[], Any]) -> NoReturn:
         print("Interrupted.", file=sys.stderr)
         sys.exit(INTERRUPTED)
     except OSError as error:  # a full disk, a file in place of a folder, no permission
-        sys.exit(f"Cannot continue: {error}. Files written before are kept.")
+        sys.exit(f"Cannot continue: {str(error).rstrip('.')}. Files written before are kept.")
     sys.exit(code)
 
 

@@ -17,12 +17,17 @@ def full():
     raise OSError(28, "No space left on device", "model.npz")
 
 
+def cut_off():
+    raise OSError("the data set is not available.")
+
+
 @pytest.mark.parametrize(
     ("main", "told"),
     [
         (lambda: 2, "2"),
         (interrupt, "130"),
         (full, "Cannot continue: [Errno 28] No space left on device: 'model.npz'. Files written"),
+        (cut_off, "Cannot continue: the data set is not available. Files written"),
     ],
 )
 def test_it_ends_with_a_code_or_a_line(module, main, told):
