@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from common.arguments import Positive
 from common.evaluation import evaluate_command
 from common.pictures import plt, save
-from common.reading import load, read_samples, train_again
+from common.reading import ESTIMATORS, load, read_samples, train_again
 from oda_rl.agents.explain import (
     PolicyExplanation,
     PolicyTable,
@@ -38,7 +38,7 @@ from oda_rl.agents.explain.page import write_report
 from oda_rl.agents.models import load_model
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 from oda_rl.inspect.page import write_estimator_report
-from oda_rl.storage import written_whole
+from oda_rl.storage import kind_of, written_whole
 
 
 @dataclass
@@ -110,6 +110,14 @@ def write_html(args: Args, path: Path) -> None:
     write_estimator_report(model, path, samples)
 
 
+def load_agent(path: Path) -> OnlineAlgorithm:
+    """Load an agent; raises a ValueError that names --html if the file contains an estimator."""
+    kind = kind_of(path)
+    if kind in ESTIMATORS:
+        raise ValueError(f"{path} contains a {kind}, not an agent; for a page of it, add --html FILE.")
+    return load_model(path)
+
+
 def check(args: Args) -> None:
     """Raise a ValueError if a typed option has no effect, or the picture's format is unknown."""
     alone = ("observation", "cells", "dimensions", "markdown", "picture")
@@ -133,7 +141,7 @@ def main(args: Args) -> int:
             print(f"The page is {args.html}, {size:.0f} kB. Open it in a browser:")
             print(f"  xdg-open {quote(str(args.html))}")
             return 0
-        model = load_model(args.model)
+        model = load_agent(args.model)
         table = explain_policy(model)
         explanation = None if args.observation is None else explain_observation(model, args.observation)
         picture, markdown = write(args, table, explanation)

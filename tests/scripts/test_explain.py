@@ -4,6 +4,8 @@ from functools import partial
 
 import pytest
 
+from oda_rl import ODAPartition
+
 
 @pytest.fixture
 def explain(run):
@@ -77,6 +79,14 @@ def test_what_is_no_model_is_refused(tmp_path, explain):
     code, output = explain(tmp_path / "notes.npz")
     assert code == 1
     assert "not a model file of oda_rl" in output
+
+
+def test_an_estimator_is_explained_by_its_page(tmp_path, explain):
+    ODAPartition(2, random_state=0).fit([[0.0], [1.0]]).save(tmp_path / "cells.npz")
+    code, output = explain(tmp_path / "cells.npz")
+    assert code == 1
+    assert "contains a ODAPartition, not an agent; for a page of it, add --html FILE." in output
+    assert explain(tmp_path / "cells.npz", "--html", tmp_path / "page.html")[0] == 0
 
 
 def test_help_explains_itself(explain):
