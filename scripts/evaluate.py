@@ -22,7 +22,7 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 from common.arguments import Count, Positive
-from common.evaluation import make_environments, render_modes
+from common.evaluation import make_environments, reason_of, render_modes
 from common.tables import make_console, print_line, show_table
 from oda_rl.agents.models import load_model
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
@@ -148,7 +148,7 @@ def main(args: Args) -> int:
         print_line(console, str(error))
         return 1
     except (gym.error.Error, ImportError) as error:
-        print_line(console, f"Cannot make the environment {name}: {error}")
+        print_line(console, f"Cannot make the environment {name}: {reason_of(error)}")
         return 1
     try:
         check_spaces(model, environments)

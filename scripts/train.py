@@ -34,7 +34,7 @@ from common.checkpoints import (
     load_last,
     stopped_by_signals,
 )
-from common.evaluation import evaluate_command, make_environments
+from common.evaluation import evaluate_command, make_environments, reason_of
 from common.tables import make_console, print_line, show_table
 from common.training_options import Args, make_run_folder, parse, resume, write_config
 from oda_rl._interrupts import interrupts_wait
@@ -178,7 +178,7 @@ def main(args: Args) -> int:
         if run is not None:
             checkpoints.restore(model, run)
     except (OSError, ValueError, ImportError, gym.error.Error) as error:
-        say(f"The training cannot start: {error}")
+        say(f"The training cannot start: {reason_of(error)}")
         return 2
     begun = time.perf_counter()
     trouble, code = train(model, args, callbacks, checkpoints, console)

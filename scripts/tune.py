@@ -34,6 +34,7 @@ from benchmarks.tasks import find_threshold
 from benchmarks.training import warm_up
 from benchmarks.tuning import Task, find_done, importances, open_storage, requeue_lost, search
 from common.arguments import Count, Positive, typed_again
+from common.evaluation import reason_of
 from common.search_spaces import defaults_of, to_hyperparameters
 from common.tables import make_console, print_line, show_table
 from common.training_options import find_algorithm
@@ -194,7 +195,7 @@ def main(args: Args) -> int:
         if trouble is None:
             gym.make(args.env_id).close()
     except (ValueError, gym.error.Error) as error:
-        trouble = str(error)
+        trouble = reason_of(error)
     if trouble is not None:
         print_line(console, trouble)
         return 2

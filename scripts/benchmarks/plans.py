@@ -14,6 +14,7 @@ import oda_rl
 import oda_rl.agents
 import oda_rl.envs
 from benchmarks.tasks import short_name
+from common.evaluation import reason_of
 from oda_rl.agents.baselines import preset
 from oda_rl.agents.models import default_agent
 from sb3_zoo import ZOO, find_zoo_options, make_zoo_agent
@@ -145,7 +146,7 @@ def refuse(plan: Plan) -> str | None:
     try:
         model = make_model(plan, 0)
     except (ValueError, ImportError, gym.error.Error) as error:
-        return str(error).strip().splitlines()[0]
+        return reason_of(error).strip().splitlines()[0]
     environment = model.get_env()
     if environment is not None:
         environment.close()

@@ -7,6 +7,8 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from oda_rl.agents.sb3.evaluation import make_evaluation_envs
 
+# Extras of this package that have what environments of Gymnasium import, by the name of the module
+EXTRAS = {"Box2D": "box2d", "mujoco": "mujoco"}
 # Largest number of environments at once
 MOST_ENVS = 100
 
@@ -14,6 +16,18 @@ MOST_ENVS = 100
 def make_environments(env_id: str, episodes: int, seed: int, **kwargs: Any) -> VecEnv:
     """Environments for some greedy episodes: one for each episode, `MOST_ENVS` at most."""
     return make_evaluation_envs(env_id, min(episodes, MOST_ENVS), seed, **kwargs)
+
+
+def reason_of(error: Exception) -> str:
+    """The message of an error in making an environment.
+
+    For a missing package of which this one has an extra, it names that: Gymnasium would name packages
+    which must be compiled.
+    """
+    name = getattr(error.__cause__, "name", None)
+    if isinstance(error, gym.error.DependencyNotInstalled) and name in EXTRAS:
+        return f'{name} is not installed: pip install -c constraints.txt -e ".[agents,{EXTRAS[name]}]"'
+    return str(error)
 
 
 def render_modes(env_id: str, **kwargs: Any) -> list[str]:

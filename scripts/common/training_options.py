@@ -16,6 +16,7 @@ import tyro
 import oda_rl
 import oda_rl.envs
 from common.arguments import Count, Positive, read_options
+from common.evaluation import reason_of
 from oda_rl import storage
 from oda_rl.agents import TwoTimescaleACConfig, TwoTimescaleConfig
 from oda_rl.agents.models import default_agent
@@ -82,7 +83,7 @@ def find_algorithm(typed: Sequence[str], env_id: str) -> str:
     try:
         return named.algorithm or default_agent(named.env_id or env_id).__name__
     except (gym.error.Error, ImportError) as error:
-        print(f"Cannot make the environment {named.env_id}: {error}", file=sys.stderr)
+        print(f"Cannot make the environment {named.env_id}: {reason_of(error)}", file=sys.stderr)
         sys.exit(2)  # as for any other option that is not accepted
 
 

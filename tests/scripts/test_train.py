@@ -151,6 +151,23 @@ def test_an_environment_whose_package_is_missing_is_named(trained, run):
         gym.registry.pop("Lacking-v0")
 
 
+def test_the_extra_with_a_missing_package_of_gymnasium_is_named(trained, run):
+    def raising(**_):
+        missing = ModuleNotFoundError("No module named 'Box2D'", name="Box2D")
+        raise gym.error.DependencyNotInstalled("install swig") from missing
+
+    gym.register("Lacking-v1", raising)
+    try:
+        for words in (("train",), ("train", "--algorithm", "TwoTimescaleQ"), ("evaluate", trained[0])):
+            name, *options = (words[0], trained[0] / "model.npz") if "evaluate" in words else words
+            _, output = run(name, *options, "--env-id", "Lacking-v1")
+            assert 'Box2D is not installed: pip install -c constraints.txt -e ".[agents,box2d]"' in (
+                " ".join(output.split())
+            )
+    finally:
+        gym.registry.pop("Lacking-v1")
+
+
 @pytest.mark.parametrize("env_id", ["Acrobot-v1", "FrozenLake-v1", "Pendulum-v1"])
 def test_an_environment_with_other_spaces_is_refused_with_a_word(env_id, trained, run):
     code, output = run("evaluate", trained[0] / "model.npz", "--env-id", env_id)
