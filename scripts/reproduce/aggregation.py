@@ -37,6 +37,7 @@ from benchmarks.literal_q import BOUNDS, READINGS, Choices, run
 from benchmarks.plans import Plan, refuse
 from benchmarks.runs import INTERRUPTED, carry_out, print_run
 from benchmarks.training import Run
+from common import ending
 from common.arguments import Count, Positive
 from common.measuring import interquartile_mean, interval
 from common.pictures import number_axis, write_down
@@ -184,8 +185,11 @@ def run_literal(args: Args, choices: dict[str, Choices]) -> list[Result]:
     return [to_result(LITERAL, name, [found[name, s] for s in args.seeds]) for name in choices]
 
 
-def run_all(args: Args, console: Console) -> list[Result]:
-    """Run all settings of all methods; returns the results, after Ctrl-C those of the runs so far."""
+def run_all(args: Args, console: Console) -> tuple[list[Result], bool]:
+    """Run all settings of all methods.
+
+    Returns the results, after Ctrl-C those of the runs so far, and whether it was pressed.
+    """
     plans = make_plans(args, console)
     made = carry_out(
         *(list(plans.values()), args.seeds, args.out / "runs", console, args, args.fresh),
@@ -196,7 +200,7 @@ def run_all(args: Args, console: Console) -> list[Result]:
         console.print(INTERRUPTED)
     elif LITERAL in args.methods:
         results += run_literal(args, CHOICES)
-    return results
+    return results, made.interrupted
 
 
 def draw_panel(axes: Axes, results: list[Result], against: str) -> None:
@@ -265,8 +269,8 @@ def verdicts_of(results: list[Result], against: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main(args: Args) -> None:
-    """Run everything, and write the results."""
+def main(args: Args) -> int:
+    """Run everything, and write the results; returns the exit code."""
     console = make_console()
     if args.full:
         args.total_timesteps, args.seeds, args.eval_episodes = 300_000, tuple(range(10)), 50
@@ -275,16 +279,18 @@ def main(args: Args) -> None:
         table = table_of(run_literal(args, READINGS))
         (args.out / "readings.md").write_text(table)
         print_line(console, table)
-        return
-    results = run_all(args, console)
+        return 0
+    results, is_interrupted = run_all(args, console)
+    code = ending.INTERRUPTED if is_interrupted else 0
     if not results:
         console.print("Nothing has been run.")
-        return
+        return code
     verdicts = [verdicts_of(results, against) for against in ("cells", "numbers")]
     table = "\n".join([table_of(results), *verdicts])
     figure = draw(results, args.total_timesteps)
     figure.savefig(args.out / "timesteps.pdf")
     write_down(args.out, {"timesteps": figure}, table)
+    return code
 
 
 if __name__ == "__main__":

@@ -122,6 +122,14 @@ def test_trees(tmp_path, run, script, monkeypatch):
     assert "right in the end" in tables
 
 
+def test_an_interrupted_aggregation_ends_with_the_code_of_ctrl_c(tmp_path, run, script, monkeypatch):
+    own = script("reproduce/aggregation")
+    made = sys.modules["benchmarks.runs"].Made
+    monkeypatch.setattr(own, "carry_out", lambda plans, *_: made([[] for _ in plans], interrupted=True))
+    code, output = run("reproduce/aggregation", "--out", tmp_path, "--methods", "UniformGridQ")
+    assert (code, "Interrupted." in output) == (130, True)
+
+
 def test_aggregation(tmp_path, run):
     code, output = run(
         "reproduce/aggregation",
