@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg.lapack import dpstrf
 
 from oda_rl._jit import lean_kernel
 from oda_rl._schema import Either, Rules, expect
@@ -27,6 +28,9 @@ SCALES = ("auto", "within", "standard", "minmax")
 # features' total variances, is added to its diagonal.
 UNCORRELATED = 0.4
 FLOOR = 0.02
+# With more than FEW_SAMPLES times as many features as samples, the low rank of the covariance is used;
+# what it leaves of the variances is at most this part of the largest.
+FEW_SAMPLES, NEGLIGIBLE = 2.0, 1e-10
 # Features stay unscaled if more samples then have a nearest neighbour of their class, by UNSCALED_Z
 # standard errors of the difference. At most N_TRIED samples are compared.
 UNSCALED_Z, N_TRIED = 2.0, 1000
@@ -223,14 +227,16 @@ class Moments:
         self.kept = kept
         return self.scaling(scale, divergence)
 
-    @staticmethod
     def _whitening(
-        shift: Array, width: Array, within: Array, kept: NDArray[np.bool_] | None = None
+        self, shift: Array, width: Array, within: Array, kept: NDArray[np.bool_] | None = None
     ) -> Scaling:
         if kept is not None:  # the others are uncorrelated with the kept ones, and count little
             within = np.where(np.equal.outer(kept, kept), within, 0.0)
             width = np.where(kept, width, width / UNIMPORTANT)
         own = np.diag(within)
+        if len(own) > FEW_SAMPLES * self.count.sum():
+            matrix, inverse = _thin_roots(within, UNCORRELATED * own + FLOOR)
+            return Scaling(shift, matrix / width[:, None], inverse * width[None, :])
         mixed = (1.0 - UNCORRELATED) * within + np.diag(UNCORRELATED * own + FLOOR)
         values, vectors = np.linalg.eigh(mixed)
         # Eigenvalues are at least FLOOR, except for rounding errors in `within` of data far from zero.
@@ -238,6 +244,26 @@ class Moments:
         matrix = (vectors / root) @ vectors.T
         inverse = (vectors * root) @ vectors.T
         return Scaling(shift, matrix / width[:, None], inverse * width[None, :])
+
+
+def _thin_roots(within: Array, rest: Array) -> tuple[Array, Array]:
+    """A root of the inverse of C = (1 - UNCORRELATED) `within` + diag(`rest`), and the inverse root.
+
+    For `within` (n_features, n_features) of low rank r: the time grows with r n_features^2, where the
+    symmetric root takes n_features^3. With C = D^(1/2) (I + F F^T) D^(1/2), the root is
+    D^(-1/2) (I + F F^T)^(-1/2), which also determines the same distances.
+    """
+    lower, order, rank, _ = dpstrf(within, tol=NEGLIGIBLE * float(np.diag(within).max()), lower=1)
+    root = np.sqrt(rest)
+    factor = np.empty((len(root), rank))
+    factor[order - 1] = np.tril(lower[:, :rank])
+    factor *= np.sqrt(1.0 - UNCORRELATED) / root[:, None]
+    values, vectors = np.linalg.eigh(factor.T @ factor)
+    stretch, axes = np.sqrt(1.0 + np.maximum(values, 0.0)), factor @ vectors
+    matrix, inverse = axes / (-stretch * (1.0 + stretch)) @ axes.T, axes / (1.0 + stretch) @ axes.T
+    matrix[np.diag_indices(len(root))] += 1.0
+    inverse[np.diag_indices(len(root))] += 1.0
+    return matrix / root[:, None], inverse * root
 
 
 def scale_by(rule: str, samples: Array, weight: Array) -> Array | None:

@@ -12,7 +12,8 @@ from oda_rl.codebook.divergences import get_divergence
 from oda_rl.estimators.classification import kernels
 from oda_rl.estimators.classification.annealing import capacities
 from oda_rl.estimators.classification.book import probabilities
-from oda_rl.estimators.feature_scaling import NO_SCALING, SCALING, Moments
+from oda_rl.estimators.feature_scaling import FLOOR, NO_SCALING, SCALING, UNCORRELATED, Moments
+from oda_rl.estimators.feature_selection import UNIMPORTANT
 
 SQUARED = get_divergence("squared_euclidean")
 
@@ -64,6 +65,34 @@ def test_moments_that_rounding_has_spoilt_give_finite_scalings():
     scaling = moments.scaling("auto", get_divergence("squared_euclidean"))
     assert np.isfinite(scaling.matrix).all()
     np.testing.assert_allclose(scaling.back(scaling(np.eye(2))), np.eye(2), atol=1e-9)
+
+
+@pytest.mark.parametrize("n_kept", [None, 30])
+def test_few_samples_are_whitened_without_a_decomposition_of_all_features(n_kept, monkeypatch):
+    rng, d, orders = np.random.default_rng(0), 120, []
+    mixed = np.eye(d) + 0.1 * rng.normal(size=(d, d))
+    samples, labels = 100.0 + rng.normal(size=(40, d)) @ mixed, np.arange(40) % 2
+    moments, eigh = observed(samples, labels), np.linalg.eigh
+    _, total = moments.variances()
+    within = moments.scatter / len(samples) / np.sqrt(np.multiply.outer(total, total))
+    units = np.sqrt(total)
+    if n_kept is not None:
+        moments.kept = np.arange(d) < n_kept
+        within[:n_kept, n_kept:] = within[n_kept:, :n_kept] = 0.0
+        units[n_kept:] /= UNIMPORTANT
+    whole = (1.0 - UNCORRELATED) * within + np.diag(UNCORRELATED * np.diag(within) + FLOOR)
+    inverse = np.linalg.inv(whole) / np.multiply.outer(units, units)
+    monkeypatch.setattr(np.linalg, "eigh", lambda matrix: orders.append(len(matrix)) or eigh(matrix))
+    scaling = moments.scaling("within", SQUARED)
+    np.testing.assert_allclose(scaling.matrix @ scaling.matrix.T, inverse, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(scaling.back(scaling(samples)), samples)
+    assert max(orders) < 2 * len(samples)
+
+
+def test_two_samples_of_many_features_are_whitened():
+    samples = np.random.default_rng(0).normal(size=(2, 50))
+    model = ODAClassifier(random_state=0).fit(samples, [0, 1])
+    np.testing.assert_array_equal(model.predict(samples), [0, 1])
 
 
 def test_moments_do_not_depend_on_chunks():
