@@ -246,8 +246,7 @@ class Codebook:
 
     def _shrink(self, kernel: Callable[..., int], *arguments: Any) -> int:
         """Call a kernel that removes cells; returns how many."""
-        before = self.n_cells
-        self.n_cells = kernel(*arguments, before, self.arrays)
+        before, self.n_cells = self.n_cells, kernel(*arguments, self.n_cells, self.arrays)
         return before - self.n_cells
 
     def split_critical(self, temperature: float, max_cells: int, perturbation: float) -> Array:
@@ -277,8 +276,7 @@ class Codebook:
 
     def merge_surplus(self, max_cells: int) -> int:
         """Merge the closest cells of one label until `max_cells` are left; returns the mergers."""
-        surplus = max(0, self.n_cells - max_cells)
-        for _ in range(surplus):
+        for _ in range(surplus := max(0, self.n_cells - max_cells)):
             i, k = divmod(int(self.pair_distances().argmin()), self.n_cells)
             self.merge(min(i, k), max(i, k))
         return surplus
@@ -301,6 +299,15 @@ class Codebook:
         self._set_arrays(self.arrays._replace(payload=payload, payload_kind=kinds))
         self.fields[name] = Column(field.size + 1, field.kind)
         self._rows[name] = slice(rows.start, rows.stop + 1)
+
+    def with_fields(self, payload: Mapping[str, tuple[int, str]]) -> "Codebook":
+        """A copy whose cells have the fields `payload`; those that are new are zero."""
+        made = Codebook(self.n_features, payload, self.divergence, capacity=self.n_cells)
+        rows = np.zeros((len(made.payload), self.n_cells))
+        for name in made.fields.keys() & self.fields.keys():
+            rows[made.rows(name)] = self[name]
+        made.set_state(self.get_state() | {"payload": rows})
+        return made
 
     # -- storing ---------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ REHEARSALS, REHEARSED = 9, 200
 # Samples that are rehearsed in one piece, to limit the memory for copies: a call may have millions.
 REHEARSED_AT_ONCE = 1000
 GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
+CAPACITY = 16  # of a codebook at first, at most
 
 
 class Run:
@@ -54,7 +55,7 @@ class Run:
 
     @property
     def path(self) -> list[tuple[Any, ...]]:
-        """The records that `remember` has made, one for each finished temperature."""
+        """The records of `remember`, one for each finished temperature."""
         self._complete()
         return self._path
 
@@ -256,11 +257,16 @@ class Run:
 
     # -- both ------------------------------------------------------------------------------------
 
-    def begin(self, samples: Array, weight: Array) -> Annealer:
-        """Make an annealer with one cell at the mean, or cells at `first`, with the data's main axis."""
+    def begin(self, samples: Array, weight: Array, without: str | None = None) -> Annealer:
+        """Make an annealer with one cell at the mean, or cells at `first`, with the data's main axis.
+
+        Of the payload, the cells do not have the field `without`.
+        """
         divergence, d = self.settings.divergence, samples.shape[1]
         critical, mean, axis, variances = divergence.moments(samples, weight)
-        book = Codebook(d, {"spread": (d, "mean"), **self.payload}, divergence)
+        fields = {"spread": (d, "mean"), **self.payload}
+        fields.pop(without or "", None)
+        book = Codebook(d, fields, divergence, min(CAPACITY, self.settings.max_codevectors))
         book.add(mean)
         book.axis[:, 0] = axis
         if self.first is not None:
@@ -268,9 +274,8 @@ class Run:
             for codevector in self.first:
                 book.axis[:, book.add(codevector, 1.0 / len(self.first))] = axis
         book["spread"][:] = variances[:, None]
-        self.annealer = self.settings.annealer(
-            book, critical, self.min_samples, self.rng, self.annealer_type
-        )
+        own = self.min_samples, self.rng, self.annealer_type
+        self.annealer = self.settings.annealer(book, critical, *own)
         self.annealer.only_effective = self.only_effective
         if self.identities is not None:
             self.identities.restart(book)

@@ -1,5 +1,7 @@
 """Numbers that no estimator can learn from are refused by name, or do no harm."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -34,6 +36,23 @@ def learn(name, X, method="fit", y=None):
     if not hasattr(model, method):
         pytest.skip("learns in one go")
     return getattr(model, method)(X, own if y is None else y)
+
+
+@pytest.mark.parametrize("name", ["ODAClassifier", "ODARegressor"])
+def test_a_fit_of_many_features_needs_no_second_moments_for_each_cell_it_tries(name):
+    d = 500
+    X = np.random.default_rng(0).normal(size=(40, d))
+    X[20:, 0] += 10.0
+    model = ODAClassifier(random_state=0) if name == "ODAClassifier" else ODARegressor(random_state=0)
+    tracemalloc.start()
+    try:
+        model.fit(X, (X[:, 0] > 5.0).astype(int))
+        most = tracemalloc.get_traced_memory()[1] / (8 * d**2)
+    finally:
+        tracemalloc.stop()
+    assert most < 25  # 40 if each trial had them
+    model.partial_fit(X, (X[:, 0] > 5.0).astype(int))
+    assert model.score(X, (X[:, 0] > 5.0).astype(int)) > 0.9
 
 
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])

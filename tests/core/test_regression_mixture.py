@@ -132,3 +132,15 @@ def test_cells_do_not_bend_to_single_samples():
     """Each cell has nearly as many slopes as samples: which of these are left out must tell."""
     X, y = goods(1600, 102)
     assert ODARegressor(random_state=0).fit(X[:800], y[:800]).score(X[800:], y[800:]) > 0.955
+
+
+@pytest.mark.parametrize("n", [6, 60])  # fewer samples than the ten columns, and more
+def test_second_moments(n):
+    rng, metric = np.random.default_rng(0), np.linspace(0.5, 2.0, 9)
+    X, weight, codevectors = rng.normal(size=(n, 9)), rng.uniform(0.5, 2.0, n), rng.normal(size=(3, 9))
+    found = mixtures.second_moments(X, metric, weight, codevectors, 20.0, True, 0.1)
+    basis = np.column_stack([np.ones(n), X])
+    own = weight[:, None] * np.array([shares(x * metric, codevectors, 20.0) for x in X])
+    for i in range(3):
+        inverse = np.linalg.inv(basis.T @ (own[:, i : i + 1] * basis) + 0.1 * np.eye(10))
+        np.testing.assert_allclose(found[:, i].reshape(10, 10), inverse, rtol=1e-9, atol=1e-9)

@@ -16,7 +16,8 @@ from oda_rl.estimators.classification.book import log_probabilities
 from oda_rl.estimators.classification.logistic import Basis, Logits, fit_logistic
 from oda_rl.estimators.feature_selection import UNIMPORTANT
 from oda_rl.estimators.regression import mixture
-from oda_rl.estimators.regression.local_models import MEMORY, RIDGE, ModelAnnealer, ModelSettings
+from oda_rl.estimators.regression.fitting import set_gains
+from oda_rl.estimators.regression.local_models import ModelAnnealer, ModelSettings
 from oda_rl.estimators.regression.pilot import Scaling
 from oda_rl.estimators.regression.predictor import Predictor
 from oda_rl.estimators.regression.session import RegressionRun
@@ -174,11 +175,8 @@ class LogitRun(RegressionRun):
         theta[:, 0] -= np.einsum("cdk,kd->ck", theta[:, 1:], book.codevectors[:, :d])
         theta[:, 0] += of_all_classes(logits.of, logits.constant[None], self.n_outputs).T
         book["theta"][:] = theta.reshape(-1, len(book))
-        book["seen"][:] = MEMORY
-        inputs, gate = self.scaling.standardise(samples[:, :d]), self.gating_temperature
-        book["gain"][:] = mixture.second_moments(
-            inputs, np.ones(d), weight, book.codevectors[:, :d], gate, True, RIDGE
-        )
+        inputs = self.scaling.standardise(samples[:, :d])
+        set_gains(self, inputs, np.ones(d), weight, self.gating_temperature)
 
 
 def of_all_classes(known: Labels, logits: Array, n_classes: int) -> Array:

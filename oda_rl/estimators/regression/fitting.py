@@ -220,12 +220,35 @@ def refit(run: "RegressionRun", standard: Array, weight: Array) -> float:
     scale = np.tile(np.r_[1.0, metric] if run.linear else np.ones(1), run.n_outputs)
     book["theta"][:] = found.theta * scale[:, None]
     run.leverage = found.leverage
-    book["seen"][:] = MEMORY
-    gate = run.own_share * width  # they serve a stream
-    book["gain"][:] = mixture.second_moments(
-        standard[:, :d], metric, weight, codevectors, gate, run.linear, RIDGE
-    )
     return found.score
+
+
+def prepare_stream(run: "RegressionRun", samples: Array, weight: Array) -> None:
+    """Give built-in models what they learn from in a stream after a fit; arguments as for `fit_best`."""
+    if run.own is not None or not run.settings.finish:
+        return
+    assert run.scaling is not None
+    d = run.n_inputs
+    inputs = run.scaling.standardise(run.insert_effects(samples)[:, :d])
+    gate = run.own_share * float(run.figures[INPUT_DISTORTION])
+    set_gains(run, inputs, run.scaling.metric[:d], weight, gate)
+
+
+def set_gains(run: "RegressionRun", inputs: Array, metric: Array, weight: Array, gate: float) -> None:
+    """Set the inverse second moments of cells that overlap at the temperature `gate`.
+
+    Cells that do not have this field of the payload yet get it. `inputs` (n_samples, n_inputs) are
+    standardised; times `metric` (n_inputs,) they are in the units of the codevectors.
+    """
+    assert run.annealer is not None
+    book = run.book
+    if "gain" not in book.fields:
+        run.annealer.codebook = book.with_fields({"spread": book.fields["spread"], **run.payload})
+        run.annealer.reference = run.annealer.reference[:, : len(book)].copy()
+    run.book["seen"][:] = MEMORY
+    run.book["gain"][:] = mixture.second_moments(
+        inputs, metric, weight, book.codevectors[:, : run.n_inputs], gate, run.linear, RIDGE
+    )
 
 
 def refit_own(run: "RegressionRun", standard: Array, weight: Array) -> None:

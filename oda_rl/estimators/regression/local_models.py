@@ -120,9 +120,9 @@ class ModelAnnealer(Annealer):
     """An annealer that also trains the local models of the cells, sample by sample.
 
     The codebook's payload has `"theta"`, the parameters in standardised units, and for built-in models
-    `"gain"`, the inverse second moments; `"seen"` is the weight of the samples learned, and `"noise"`,
-    if present, the mean squared errors of predictions. `attach` must be called before the first sample;
-    the targets given to `observe` are the standardised outputs.
+    `"gain"`, the inverse second moments, once models are trained; `"seen"` is the weight of the samples
+    learned, and `"noise"`, if present, the mean squared errors of predictions. `attach` must be called
+    before the first sample; the targets given to `observe` are the standardised outputs.
     """
 
     n_inputs: int
@@ -182,6 +182,8 @@ class ModelAnnealer(Annealer):
         seen = self.codebook["seen"][0]
         if self.model is not None:  # only used to average the errors of predictions
             np.minimum(seen, MEMORY, out=seen)
+            return
+        if "gain" not in self.codebook.fields:  # the models are not trained yet
             return
         gain = self.codebook["gain"]
         q = round(np.sqrt(len(gain)))

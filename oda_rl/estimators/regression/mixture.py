@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import cholesky, solve_triangular
 
 from oda_rl._jit import kernel
 from oda_rl._ridge import MAX_ORDER, Ridge, left_out, solve_dual, solve_in_blocks, solve_primal, tried
@@ -251,9 +252,28 @@ def second_moments(
     if not linear:
         return 1.0 / (ridge + share.sum(axis=0))[None, :]
     basis = np.column_stack([np.ones(len(inputs)), inputs])
+    if len(inputs) <= d:
+        return _second_moments_of_few(basis, share, ridge)
     moments = np.stack([(basis * share[:, i : i + 1]).T @ basis for i in range(k)])
     inverse = np.linalg.inv(moments + ridge * np.eye(d + 1))
     return np.ascontiguousarray(inverse.reshape(k, -1).T)
+
+
+def _second_moments_of_few(basis: Array, share: Array, ridge: float) -> Array:
+    """The same from fewer samples than columns of `basis`: only a system of their number is solved.
+
+    With R = `share`^(1/2) `basis`, (R^T R + r I)^-1 is I / r - R^T (R R^T + r I)^-1 R / r.
+    """
+    (n, q), k = basis.shape, share.shape[1]
+    out = np.empty((q * q, k))
+    for i in range(k):
+        rows = np.sqrt(share[:, i : i + 1]) * basis
+        lower = cholesky(rows @ rows.T + ridge * np.eye(n), lower=True)
+        known = solve_triangular(lower, rows, lower=True)
+        inverse = known.T @ known / -ridge
+        inverse[np.diag_indices(q)] += 1.0 / ridge
+        out[:, i] = inverse.ravel()
+    return out
 
 
 def separate(

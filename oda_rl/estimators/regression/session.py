@@ -12,7 +12,7 @@ from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.model_learning import ERROR, INPUT_DISTORTION
 from oda_rl.estimators.hard_path import HardPath
 from oda_rl.estimators.regression import mixture
-from oda_rl.estimators.regression.fitting import FittedEffects, fit_best
+from oda_rl.estimators.regression.fitting import FittedEffects, fit_best, prepare_stream
 from oda_rl.estimators.regression.kernel_part import KernelPart, add_kernel
 from oda_rl.estimators.regression.local_models import RIDGE, LocalModel, ModelAnnealer, ModelSettings
 from oda_rl.estimators.regression.pilot import Scaling, learn_pilot, range_without_wild
@@ -104,9 +104,9 @@ class RegressionRun(Run):
 
     # -- learning --------------------------------------------------------------------------------
 
-    def begin(self, samples: Array, weight: Array) -> Annealer:
+    def begin(self, samples: Array, weight: Array, without: str | None = None) -> Annealer:
         """Start the annealer as `Run.begin` does, with untrained local models."""
-        annealer = super().begin(samples, weight)
+        annealer = super().begin(samples, weight, without)
         assert isinstance(annealer, ModelAnnealer)
         assert self.scaling is not None
         d = self.n_inputs
@@ -114,7 +114,7 @@ class RegressionRun(Run):
         annealer.attach(d, 1.0 / self.scaling.metric[:d], self.softness, self.own, width)
         if self.own is not None:
             annealer.codebook["theta"][:, 0] = self._first_theta
-        else:
+        elif without != "gain":
             annealer.codebook["gain"][:] = np.eye(self.n_basis).reshape(-1, 1) / RIDGE
         return annealer
 
@@ -134,6 +134,7 @@ class RegressionRun(Run):
         fit_best(self, samples, weight)
         self.models = given
         add_kernel(self, samples, weight)
+        prepare_stream(self, samples, weight)
         self.effects_leverage = self.leverage = None
         self.stop_clock()
         return np.asarray(self.book.codevectors)
@@ -144,7 +145,7 @@ class RegressionRun(Run):
         Models learn from the `targets`, if any. Unlike `Run.fit`, this computes no codebooks at
         temperature zero for the path, because a run with models has no use for them.
         """
-        self.begin(samples, weight)
+        self.begin(samples, weight, without="gain" if targets is None else None)
         self.anneal(samples, targets, weight, self._end_stream_level)
         codevectors = HardPath(self, samples, weight).final()
         self.book.location[:, : len(codevectors)] = codevectors.T
