@@ -1,5 +1,6 @@
 """Base class of the kernel estimators: parameters, learning, fitted attributes and model files."""
 
+import warnings
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any, ClassVar, Self, cast
 
@@ -17,6 +18,27 @@ from oda_rl.estimators.parameters import POSITIVE, SCALES, choice, declared
 from oda_rl.rkhs.hyperparameters import FITNESSES, HYPERPARAMETERS, TRANSFERS, Rules
 from oda_rl.rkhs.machine import KernelMachine, machine_schema
 from oda_rl.storage import PathOrFile
+
+# Outputs are judged by the errors of about so many of the first samples.
+N_JUDGED = 32
+
+
+def warn_of_small_outputs(machine: KernelMachine) -> None:
+    """Warn if outputs are so small that the points of most mini-batches are dropped at once.
+
+    A mini-batch with errors e moves the function by stepsize * e / sqrt(batch_size) in the norm of the
+    space, and points are dropped up to a change of parsimony * stepsize^(3/2). Initial errors are the
+    outputs.
+    """
+    rules, error = machine.rules, machine.first_error(N_JUDGED)
+    least = rules.parsimony * np.sqrt(rules.stepsize * rules.batch_size)
+    if 0.0 < error < least:
+        warnings.warn(
+            f"y is about {error:.2g} in the first samples, too small to be learned: divide y by its "
+            f"standard deviation, or lower parsimony, with which y should be well above {least:.2g}.",
+            UserWarning,
+            stacklevel=5,
+        )
 
 
 @dataclass(eq=False, repr=False)
@@ -131,12 +153,16 @@ class KernelSGD(UnitsMixin, Stored):
         # Numba would compile everything a second time for read-only arrays.
         samples, weight = self._scaled(samples[used]), weight[used]
         numbers = np.ascontiguousarray(self._numbers(targets[used]))
+        begun = self._machine.n_learned
         for _ in range(n_passes or 1):
             order = self._machine.rng.permutation(len(samples)) if n_passes else slice(None)
             self._machine.learn(samples[order], numbers[order], weight[order])
             if n_passes:
                 self._machine.finish()
-        return self._publish()
+        self._publish()
+        if not self._by_classes and begun < N_JUDGED <= self._machine.n_learned:
+            warn_of_small_outputs(self._machine)
+        return self
 
     def _publish(self) -> Self:
         machine = self._machine.finished

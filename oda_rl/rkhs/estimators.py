@@ -64,7 +64,8 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         if the change exceeds the limit of `parsimony`.
     average : bool, default=True
         Whether predictions use the average of all functions so far, with larger weights for later ones,
-        or the last function, as in the paper.
+        or the last function, as in the paper. After a change of a stream, the average lags behind for
+        about half as many samples as came before the change: use the last function there.
     n_passes : int, default=1
         Passes of `fit` over the samples.
     fitness : {"likelihood", "loss"}, default="likelihood"
@@ -254,7 +255,8 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
     """Kernel regression that learns from a stream and finds its bandwidth: BARRETTE, POLK.
 
     Functional stochastic gradient descent with a Gaussian kernel and one dictionary for all outputs,
-    kept small by sparse projections. Outputs should have a scale of about 1.
+    kept small by sparse projections. Outputs should have a scale of about 1: a warning names those that
+    are too small for the limit of `parsimony`, which is in the units of y.
 
     The bandwidth adapts to the density of the inputs, not to the curvature of the function. With much
     noise in the outputs, a wider fixed bandwidth does better.

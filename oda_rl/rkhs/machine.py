@@ -113,7 +113,18 @@ class KernelMachine:
     @property
     def n_samples_seen(self) -> int:
         """Number of samples given so far, including those that wait."""
-        return int(self.counters[sgd.N_SEEN]) + len(self.waiting[0])
+        return self.n_learned + len(self.waiting[0])
+
+    @property
+    def n_learned(self) -> int:
+        """Number of samples learned from, without those that wait."""
+        return int(self.counters[sgd.N_SEEN])
+
+    def first_error(self, n: int) -> float:
+        """The root mean square of the errors of a regressor in its first n samples, or mini-batch."""
+        records = self.records
+        first = records[:, sgd.SEEN] <= max(n, records[0, sgd.SEEN])
+        return float(np.sqrt(2.0 * records[first, sgd.LOSS].mean()))
 
     @property
     def points(self) -> Array:

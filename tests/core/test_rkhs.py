@@ -1,6 +1,7 @@
 """The kernel machines: against NumPy with direct solves, and what they are for."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -121,6 +122,40 @@ def test_chunks_make_no_difference(classes, sizes):
         t += size
     np.testing.assert_array_equal(whole.decision_function(x), parts.decision_function(x))
     assert parts.n_samples_seen_ == 640
+
+
+@pytest.mark.parametrize("chunk", [None, 1, 50])
+@pytest.mark.parametrize("options", [{}, {"batch_size": 16, "stepsize": 6.0}])
+def test_outputs_that_are_too_small_to_be_learned_are_named(chunk, options):
+    X = np.random.default_rng(0).normal(size=(100, 2))
+
+    def learn(y):
+        model = KernelSGDRegressor(random_state=0, **options)
+        if chunk is None:
+            return model.fit(X, y)
+        for i in range(0, 100, chunk):
+            model.partial_fit(X[i : i + chunk], y[i : i + chunk])
+        return model
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        learn(3.0 * X[:, 0])
+        learn(np.ones(100))
+        learn(np.zeros(100))
+    with pytest.warns(UserWarning, match="too small to be learned: divide y") as caught:
+        model = learn(1e-3 * X[:, 0])
+    assert model.n_points_ == 0
+    assert len(caught) == 1
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_the_last_function_follows_a_change_sooner_than_the_average(loss):
+    X = np.random.default_rng(0).normal(size=(2000, 2))
+    y = (X[:, 0] > 0.0) ^ (X[:, 1] > 0.0) ^ (np.arange(2000) >= 1500)
+    last = KernelSGDClassifier(loss=loss, average=False, random_state=0).partial_fit(X, y)
+    mean = KernelSGDClassifier(loss=loss, random_state=0).partial_fit(X, y)
+    new = X[1500:], y[1500:]
+    assert last.score(*new) > 0.9 > 0.75 > mean.score(*new)
 
 
 def test_it_learns_from_one_sample_at_a_time():
