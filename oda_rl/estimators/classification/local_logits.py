@@ -189,12 +189,19 @@ def of_all_classes(known: Labels, logits: Array, n_classes: int) -> Array:
 class LocalLogits:
     """Ranks, cells and logits of an `ODAClassifier`, and their weight relative to its densities.
 
-    Log-probabilities of the two are added with the weights `density` and `logits`, and normalised.
+    Log-probabilities of the two are added with the weights `density` and `logits`, and normalised. In a
+    stream they begin after the warm-up, and not before there are the `least` number of samples.
     """
 
     def __init__(
-        self, settings: Settings, n_features: int, n_classes: int, rng: np.random.Generator
+        self,
+        settings: Settings,
+        n_features: int,
+        n_classes: int,
+        rng: np.random.Generator,
+        least: int = 1,
     ) -> None:
+        self.wanted = max(settings.n_warmup, least)
         self.settings = settings._replace(
             max_codevectors=USUAL,
             divergence=get_divergence("squared_euclidean"),
@@ -258,7 +265,7 @@ class LocalLogits:
         """Learn from raw samples with class numbers, in their order."""
         if not self.is_ready:
             self.waiting = self.waiting.joined(data)
-            if len(self.waiting.weight) < self.settings.n_warmup:
+            if len(self.waiting.weight) < self.wanted:
                 return
             data, self.waiting = self.waiting, self.waiting.take(slice(0, 0))
             first = data.take(slice(0, self.settings.n_warmup))

@@ -51,8 +51,9 @@ class ClassSession:
             self.local = self.new_local()
 
     def new_local(self) -> LocalLogits:
-        """Untrained local logits."""
-        return LocalLogits(self.settings.annealing, self.n_features, self.n_classes, self.rng)
+        """Untrained local logits; those on trial wait for at least as many samples as features."""
+        own = self.settings.annealing, self.n_features, self.n_classes, self.rng
+        return LocalLogits(*own, 1 if self.settings.local_model == "linear" else self.n_features)
 
     @property
     def uses_logits(self) -> bool:

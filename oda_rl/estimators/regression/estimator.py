@@ -40,6 +40,8 @@ class ODARegressor(Forgetful, CodebookRegressor):
     max_codevectors : int, default=60
         Maximum number of cells (K_max), at which annealing stops. `fit` reduces it so that there are as
         many samples per cell as its model has parameters, and at most 1,000 parameters per output.
+        `partial_fit` reduces it so that linear models of d features have at most a million second
+        moments, (d + 1)^2 for each cell.
     local_model : {"linear", "constant"} or LocalModel, default="linear"
         The model of a cell; for a user-defined one see `oda_rl.local_models.LocalModel`.
     output_weight : float, default=1.0

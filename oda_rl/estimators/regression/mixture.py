@@ -23,6 +23,8 @@ from oda_rl.codebook.model_learning import predict_output
 LEAST_LEFT = 0.1
 # Maximum number of columns in a fit: many more would add little, and the time grows with their cube.
 MOST_COLUMNS = 1000
+# Maximum number of second moments of all cells together, all of which each sample of a stream changes.
+MOST_MOMENTS = 1_000_000
 # Number of samples whose columns are computed at a time.
 BLOCK = 1024
 # Smallest singular value, as a part of the largest, of shares that are inverted.
@@ -141,6 +143,11 @@ def global_model(inputs: Array, outputs: Array, weight: Array, linear: bool) -> 
 def most_cells(n_basis: int) -> int:
     """Maximum number of cells, at least one, whose models of `n_basis` numbers are fitted together."""
     return max(1, MOST_COLUMNS // n_basis)
+
+
+def most_learned(n_basis: int) -> int:
+    """Maximum number of cells, at least one, whose models of `n_basis` numbers learn from a stream."""
+    return max(1, MOST_MOMENTS // n_basis**2)
 
 
 def fit_mixture(

@@ -142,8 +142,7 @@ class RegressionRun(Run):
     def anneal_cells(self, samples: Array, weight: Array, targets: Array | None = None) -> Array:
         """Begin, and anneal over the samples in the annealer's units; return the final codevectors.
 
-        Models learn from the `targets`, if any. Unlike `Run.fit`, this computes no codebooks at
-        temperature zero for the path, because a run with models has no use for them.
+        Models learn from `targets`, if any. Models need no codebooks at temperature zero for the path.
         """
         self.begin(samples, weight, without="gain" if targets is None else None)
         self.anneal(samples, targets, weight, self._end_stream_level)
@@ -212,7 +211,14 @@ class RegressionRun(Run):
         d = self.n_inputs
         return np.ascontiguousarray(standard[:, :d] * self.scaling.metric[:d])
 
+    def resume(self, settings: Settings) -> None:
+        """Take over settings as `Run` does, with at most as many cells as a stream can train."""
+        if settings.max_codevectors > (most := mixture.most_learned(self.n_basis)):
+            settings = settings._replace(max_codevectors=most)
+        super().resume(settings)
+
     def _start(self, samples: Array, weight: Array) -> None:
+        self.resume(self.settings)
         d, counting = self.n_inputs, self.models.output_weight
         self.scaling = Scaling.of(samples, weight, d, counting, range_without_wild)
         standard = self.scaling.with_outputs(samples, d)
@@ -249,9 +255,8 @@ class RegressionRun(Run):
         """Standard deviations (n_samples, n_outputs) of outputs about the predictions of raw inputs."""
         if self.annealer is None or self.scaling is None:
             return np.tile(first_guess(self).deviation, (len(inputs), 1))
-        d, scaled = self.n_inputs, self.in_distance(inputs)
-        variance = self.associations(scaled, self.own_share) @ self.book["noise"].T
-        return np.asarray(np.sqrt(variance) * self.scaling.deviation[d:])
+        variance = self.associations(self.in_distance(inputs), self.own_share) @ self.book["noise"].T
+        return np.asarray(np.sqrt(variance) * self.scaling.deviation[self.n_inputs :])
 
     @property
     def predictor(self) -> Predictor:
@@ -264,9 +269,7 @@ class RegressionRun(Run):
 
     def predict(self, inputs: Array) -> Array:
         """Outputs (n_samples, n_outputs) in the data's units, of raw inputs."""
-        if self.annealer is None or self.scaling is None:
-            return first_guess(self).outputs(inputs)
-        return self.predictor.outputs(inputs)
+        return (first_guess(self) if self.annealer is None else self.predictor).outputs(inputs)
 
     def in_distance(self, inputs: Array) -> Array:
         """Raw inputs in the units of the distance, with effects if there are any."""
