@@ -12,7 +12,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from oda_rl.agents.observation_parts import Part, leaves_of
-from oda_rl.agents.observations import Array, BadTransitionError, ObservationCodec
+from oda_rl.agents.observations import Array, ObservationCodec
 
 # Limits on the entries of a one-hot Box: fewer may have a single 1 by chance, more are too many states.
 FEWEST_ENTRIES, MOST_ENTRIES = 8, 5000
@@ -20,9 +20,9 @@ FEWEST_ENTRIES, MOST_ENTRIES = 8, 5000
 LARGE = 512
 # Most components of a Box, and the least fraction of its variance that each explains.
 COMPONENTS, LEAST_PART = 32, 1e-3
-# Components are learned from this many observations under random actions, or from this fraction of the
-# training steps, whichever is less.
-LOOKED_AT, PART = 1000, 0.1
+# Components are learned from the observations of this many steps under random actions. A fraction of the
+# training would not do: it is unknown in a training of many short calls.
+LOOKED_AT = 1000
 
 
 class NotOneHotError(Exception):
@@ -162,26 +162,14 @@ class PrincipalCodec(ObservationCodec):
                 "gymnasium.wrappers.ResizeObservation or TransformObservation."
             )
 
-    @property
-    def is_learned(self) -> bool:
-        """Whether components have been learned."""
-        return any(found.axes.any() for found in self.components.values())
-
     def learned(self, observations: Any, n: int) -> dict[str, Components]:
-        """Learn the components from `n` stacked observations as a VecEnv returns them.
-
-        Raises a BadTransitionError if an observation is not finite.
-        """
+        """Learn the components from `n` stacked, finite observations as a VecEnv returns them."""
         found = {}
         for part, values in zip(self.parts, self._split(observations), strict=True):
             if self._components_of(part) is not None:
-                rows = np.asarray(values, dtype=np.float64).reshape(n, -1)
-                if not np.isfinite(rows).all():
-                    raise BadTransitionError(
-                        "the environment returned an observation with NaN or infinity; it must be "
-                        "finite."
-                    )
-                found[str(part.place)] = Components.of(rows)
+                found[str(part.place)] = Components.of(
+                    np.asarray(values, dtype=np.float64).reshape(n, -1)
+                )
         return found
 
     def nearest(self, points: Array) -> Array:

@@ -19,7 +19,7 @@ from oda_rl.agents.sb3.callback_schedule import make_callback
 from oda_rl.agents.sb3.env_origin import EnvOrigin
 from oda_rl.agents.sb3.gymnasium_vector import convert_env
 from oda_rl.agents.sb3.policy import SB3_POLICIES, CodebookPolicy
-from oda_rl.agents.sb3.preparation import detect_one_hot, find_bounds, learn_components, load_kernels
+from oda_rl.agents.sb3.preparation import detect_one_hot, find_bounds, load_kernels, prepare
 from oda_rl.agents.sb3.saving import Saving
 from oda_rl.envs.spaces import check_discrete_action_space
 
@@ -64,6 +64,8 @@ class OnlineAlgorithm(Saving):
     one_hot: bool = False
     # Principal components of the parts of observations that are too large for a codebook, by their index
     components: dict[str, Components]
+    # The observations from which these will be learned, one entry for each step, until there are enough
+    _first_observations: list[Any]
     learner: Any
     observations: ObservationCodec
     actions: ActionCodec
@@ -96,7 +98,7 @@ class OnlineAlgorithm(Saving):
             env = self._make_env(env)
         self.config, self.run, self.stopping = config, None, False
         self.stored_envs: list[dict[str, Any]] = []
-        self.components = {}
+        self.components, self._first_observations = {}, []
         super().__init__(
             self._find_policy(policy),  # type: ignore[arg-type]
             env,
@@ -217,9 +219,7 @@ class OnlineAlgorithm(Saving):
         self.learner.set_horizon(self._total_timesteps)
         try:
             callback.on_training_start(locals(), globals())
-            if fresh:
-                learn_components(self)
-                self._begin()
+            prepare(self, total_timesteps, fresh)
             self._train(total_timesteps, callback, log_interval, callback_every)
         except BaseException as error:
             self._end_after(error, callback)
@@ -238,7 +238,7 @@ class OnlineAlgorithm(Saving):
         try:
             training.run()
         except NotOneHotError:
-            self._begin_without_states()
+            self._begin_without_states(arguments[0])
             training.run()
 
     def _begin(self) -> None:
@@ -248,14 +248,13 @@ class OnlineAlgorithm(Saving):
         starts = self.observations.encode_many(self._last_obs, self.n_envs)
         self.next_actions = [self.learner.begin(e, starts[e]) for e in range(self.n_envs)]
 
-    def _begin_without_states(self) -> None:
+    def _begin_without_states(self, total_timesteps: int) -> None:
         """Start again with the entries of observations as features, as they are not all one-hot."""
         self.one_hot = False
         self._build()
         self.learner.set_horizon(self._total_timesteps)
         self._last_obs = self.env.reset()  # type: ignore[union-attr, assignment]
-        learn_components(self)
-        self._begin()
+        prepare(self, total_timesteps, True)
 
     def stop(self) -> None:
         """End the current training, or the next one, after a step.

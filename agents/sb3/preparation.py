@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecFrameStack, unwrap_vec_wrapper
 
-from oda_rl.agents.codecs import LOOKED_AT, PART, OneHotCodec, PrincipalCodec
-from oda_rl.agents.observations import ObservationCodec
+from oda_rl.agents.codecs import LOOKED_AT, OneHotCodec, PrincipalCodec
+from oda_rl.agents.observations import BadTransitionError, ObservationCodec
 
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
@@ -82,26 +82,69 @@ def detect_one_hot(model: "OnlineAlgorithm") -> None:
             model._build()
 
 
-def learn_components(model: "OnlineAlgorithm") -> None:
+def prepare(model: "OnlineAlgorithm", total_timesteps: int, fresh: bool) -> None:
+    """Begin the episodes, after the components of large observations have been learned.
+
+    Parameters
+    ----------
+    model : OnlineAlgorithm
+        The agent, at the start of a call of `learn`.
+    total_timesteps : int
+        Value of `num_timesteps` at which that call ends.
+    fresh : bool
+        Whether new episodes begin. If not, they do so only after components have been learned.
+
+    Raises
+    ------
+    BadTransitionError
+        If an observation from which components are to be learned is not finite.
+    """
+    if _lacks_components(model):
+        _learn_components(model, total_timesteps)
+        if _lacks_components(model):
+            return
+        fresh = True
+    if fresh:
+        model._begin()
+
+
+def _lacks_components(model: "OnlineAlgorithm") -> bool:
+    return isinstance(model.observations, PrincipalCodec) and not model.components
+
+
+def _learn_components(model: "OnlineAlgorithm", total_timesteps: int) -> None:
     """Act at random to find the principal components of large observations; the steps are counted.
 
-    Does nothing if no observations are large, or their components are known. The transitions are not
-    used for learning, and callbacks are not called.
+    If the training ends before there are enough observations, the model keeps those it has, and the next
+    call of `learn` continues. The transitions are not used for learning, and callbacks are not called.
     """
-    codec, env = model.observations, model.env
-    if not isinstance(codec, PrincipalCodec) or codec.is_learned or model.learner.n_learned > 0:
-        return
+    env, seen, n = model.env, model._first_observations, model.n_envs
+    codec: Any = model.observations
     assert env is not None
-    steps = int(min(LOOKED_AT, PART * model._total_timesteps)) // model.n_envs
-    seen: list[Any] = [model._last_obs]
-    while len(seen) <= steps and not model.stopping:
-        actions = [model.action_space.sample() for _ in range(model.n_envs)]
-        seen.append(env.step(np.array(actions))[0])
-        model.num_timesteps += model.n_envs
-    model.components = codec.learned(_joined(seen), len(seen) * model.n_envs)
+    steps = LOOKED_AT // n
+    if not seen:
+        seen.append(_checked(codec, model._last_obs, n))
+    while len(seen) <= steps and model.num_timesteps < total_timesteps and not model.stopping:
+        actions = [model.action_space.sample() for _ in range(n)]
+        observations = env.step(np.array(actions))[0]
+        model.num_timesteps += n
+        seen.append(_checked(codec, observations, n))
+        model._last_obs = observations  # type: ignore[assignment]
+    if len(seen) <= steps:
+        return
+    model.components, model._first_observations = codec.learned(_joined(seen), len(seen) * n), []
     model._build()
     model.learner.set_horizon(model._total_timesteps)
     model._last_obs = env.reset()  # type: ignore[assignment]
+
+
+def _checked(codec: PrincipalCodec, observations: Any, n: int) -> Any:
+    """The observations of a step; raises a BadTransitionError if they are not finite."""
+    if not np.isfinite(codec.encode_many(observations, n)).all():
+        raise BadTransitionError(
+            "the environment returned an observation with NaN or infinity; it must be finite."
+        )
+    return observations
 
 
 def _joined(seen: list[Any]) -> Any:

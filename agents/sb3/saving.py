@@ -38,6 +38,7 @@ class Saving(Readable):
     _is_new_env: bool
     one_hot: bool
     components: dict[str, Components]
+    _first_observations: list[Any]
     observations: Any
     run: "CompiledRun | None"
     stored_envs: list[dict[str, Any]]
@@ -207,6 +208,7 @@ class Saving(Readable):
             other.learner.set_state(deepcopy(given["learner"]))
         except (IndexError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"parameters do not fit this agent: {error}") from error
+        self._first_observations = []  # of what has been replaced
         for name in ("one_hot", "components", "observations", "learner", "next_actions"):
             setattr(self, name, getattr(other, name))
         vars(self.policy).update(vars(other.policy))
@@ -267,6 +269,7 @@ def restore_model(model: Any, state: Any) -> None:
     """Restore what `describe_model` returned, in a model that was made without an environment."""
     model.observation_space = restore_space(state["observation_space"])
     model.action_space = restore_space(state["action_space"])
+    model.action_space.seed(model.seed)  # it draws the actions before components are known
     model.n_envs = state["n_envs"]
     model.one_hot = state["one_hot"]
     model.components = {place: Components(**own) for place, own in state.get("components", {}).items()}

@@ -65,11 +65,11 @@ def test_only_large_parts_are_reduced():
 
 def test_an_agent_learns_from_images_goes_on_and_is_stored():
     env = Monitor(SquareEnv(24))
-    model = TwoTimescaleAC(env=env, seed=0).learn(9_000)
+    model = TwoTimescaleAC(env=env, seed=0).learn(12_000)
     assert 1 < model.observations.n_features <= COMPONENTS
     mean, _ = evaluate_policy(model, env, 20)
-    assert mean > 13.0, "a random policy has 6.7 of 20"
-    again = TwoTimescaleAC(env=Monitor(SquareEnv(24)), seed=0).learn(9_000)
+    assert mean > 12.0, "a random policy has 6.7 of 20"
+    again = TwoTimescaleAC(env=Monitor(SquareEnv(24)), seed=0).learn(12_000)
     np.testing.assert_equal(again.learner.get_state(), model.learner.get_state())
     file = io.BytesIO()
     model.save(file)
@@ -77,7 +77,7 @@ def test_an_agent_learns_from_images_goes_on_and_is_stored():
     loaded = TwoTimescaleAC.load(file, env=env)
     images = np.stack([env.observation_space.sample() for _ in range(50)])
     np.testing.assert_array_equal(loaded.predict(images)[0], model.predict(images)[0])
-    assert loaded.learn(100, reset_num_timesteps=False).num_timesteps == 9_100
+    assert loaded.learn(100, reset_num_timesteps=False).num_timesteps == 12_100
     taken = TwoTimescaleAC(env=env, seed=1)
     taken.set_parameters(model.get_parameters())
     np.testing.assert_array_equal(
@@ -90,15 +90,64 @@ def test_an_agent_learns_from_images_goes_on_and_is_stored():
             refused(model)
 
 
+@pytest.mark.parametrize("length", [1_200, 3_000])
 @pytest.mark.parametrize("n_envs", [1, 3])
-def test_the_first_look_counts_as_steps_and_is_a_tenth_at_most(n_envs):
+def test_the_first_thousand_steps_count_whatever_the_length_of_the_training(n_envs, length):
     model = TwoTimescaleAC(env=make_vec_env(SquareEnv, n_envs), seed=0)
     seen = []
-    model.learn(600, callback=lambda found, _: seen.append(found["self"].num_timesteps) or True)
-    assert model.num_timesteps == 600
-    assert seen[0] == 60 + n_envs
-    model.learn(300, reset_num_timesteps=False)
-    assert model.num_timesteps == 900
+    model.learn(length, callback=lambda found, _: seen.append(found["self"].num_timesteps) or True)
+    assert model.num_timesteps == length
+    assert seen[0] == 1_000 // n_envs * n_envs + n_envs
+
+
+def learned(model):
+    """What has been learned, without the planned length of the training."""
+    found = model.get_parameters()
+    return {**found, "learner": {**found["learner"], "horizon": None}}
+
+
+def test_a_training_in_pieces_learns_the_same_as_a_whole_one():
+    whole = TwoTimescaleAC(env=SquareEnv(), seed=0).learn(4_500)
+    pieces = TwoTimescaleAC(env=SquareEnv(), seed=0)
+    for n in (0, 1, 99, 700, 300, 3_400):
+        pieces.learn(n, reset_num_timesteps=False, planned_timesteps=20_000)
+    assert pieces.num_timesteps == 4_500
+    np.testing.assert_equal(learned(pieces), learned(whole))
+
+
+def test_a_training_that_is_stopped_before_components_are_known_continues_exactly():
+    class Stopping(SquareEnv):
+        n_steps = 0
+
+        def step(self, action):
+            self.n_steps += 1
+            if self.n_steps == 400:
+                model.stop()
+            return super().step(action)
+
+    whole = TwoTimescaleAC(env=SquareEnv(), seed=0).learn(1_500)
+    model = TwoTimescaleAC(env=Stopping(), seed=0)
+    model.learn(1_500)
+    assert model.num_timesteps == 400
+    assert model.observations.n_features == 1
+    model.learn(model.remaining_timesteps, reset_num_timesteps=False)
+    np.testing.assert_equal(model.get_parameters(), whole.get_parameters())
+
+
+def test_a_model_that_lacks_components_has_learned_nothing_and_says_so(tmp_path):
+    model = TwoTimescaleAC(env=SquareEnv(), seed=0).learn(300)
+    assert model.env.action_space.contains(model.predict(model.env.reset())[0][0])
+    with pytest.raises(ValueError, match="has learned nothing yet"):
+        model.cells()
+    model.save(tmp_path / "model")
+    again = [TwoTimescaleAC.load(tmp_path / "model", env=SquareEnv()) for _ in range(2)]
+    for one in again:
+        one.learn(1_100, reset_num_timesteps=False)
+        assert one.observations.n_features > 1
+    np.testing.assert_equal(again[0].get_parameters(), again[1].get_parameters())
+    again[0].set_parameters(model.get_parameters())
+    assert again[0].observations.n_features == 1
+    assert again[0].learn(1_100).observations.n_features > 1
 
 
 def test_images_that_are_no_numbers_are_refused():
@@ -117,7 +166,7 @@ def test_images_that_are_no_numbers_are_refused():
 
 def test_components_of_a_file_are_checked(tmp_path):
     path = tmp_path / "model.npz"
-    TwoTimescaleAC(env=SquareEnv(), seed=0).learn(300).save(path)
+    TwoTimescaleAC(env=SquareEnv(), seed=0).learn(1_100).save(path)
     for change, message in (
         (lambda state: state["components"]["0"].update(axes=np.zeros((1, 5))), "axes"),
         (lambda state: state["components"]["0"].update(axes=np.zeros((0, 576))), "axes"),
