@@ -14,6 +14,9 @@ from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.book import Codebook
 from oda_rl.codebook.schedule import Cooling, Stepsize
 
+# A run of fewer warm-ups than this counts as that long: cells that grow for less are too few.
+SHORTEST_RUN = 5
+
 
 class _StayingAnnealer(Annealer):
     """An annealer that does not relocate cells once it is done, because values belong to them."""
@@ -99,7 +102,9 @@ class SlowTimescale:
     def is_grown(self, steps: int, horizon: int) -> bool:
         """Whether growing without learning is over after `steps`, in a run of `horizon` steps."""
         assert self.annealer is not None
-        longest = min(self.plan.steps, self._config.growth_fraction * horizon)
+        # A run that is continued call by call has the horizon of the present call, often a short one.
+        run = max(horizon, SHORTEST_RUN * self._config.warmup_steps)
+        longest = min(self.plan.steps, self._config.growth_fraction * run)
         if self._n_before:  # it grows by stored observations, which use up no steps of the run
             longest = self.plan.steps * max(1.0, self._n_before / self.plan.cells)
         return self.annealer.done or steps >= longest

@@ -382,3 +382,17 @@ def test_ends_may_be_told_as_in_a_vector(kind):
     )
     points = np.random.default_rng(0).normal(size=(20, 4))
     np.testing.assert_array_equal(told.learner.state_values(points), plain.learner.state_values(points))
+
+
+def test_a_codebook_grows_as_long_in_many_short_calls():
+    """The planned end of each call is so near that growth would be over at once."""
+
+    def steps_before_learning(**options):
+        model = TwoTimescaleQ(env="oda_rl/CartPole-v1", seed=0, **settings, **options)
+        while model.learner.n_learned == 0:
+            model.learn(50, reset_num_timesteps=False)
+        return model.num_timesteps
+
+    settings = {"warmup_steps": 400, "samples_per_cell": 5}
+    assert steps_before_learning() >= 400 + 0.2 * 5 * 400
+    assert steps_before_learning(growth_fraction=0.0) < 500
