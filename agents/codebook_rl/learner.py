@@ -232,8 +232,8 @@ class TwoTimescaleLearner(ActingLearner):
         counters = self.numbers.counters
         before = self.codebook.codevectors
         self.slow.end_level(int(counters[names.SLOW_STEPS]), self.distortion)
-        growing = counters[names.PHASE] == names.GROWING
-        if growing and self.slow.is_grown(int(counters[names.STEPS]), self.horizon):
+        steps, growing = int(counters[names.STEPS]), counters[names.PHASE] == names.GROWING
+        if growing and self.slow.is_grown(steps, self.horizon, self.is_continued):
             self._start_learning()
         if self._monitor:
             self._monitor.follow(before, self.slow.codebook.codevectors)

@@ -78,7 +78,7 @@ def make_env(n_noise=6):
 
 @pytest.mark.parametrize("kind", [TwoTimescaleAC, TwoTimescaleQ])
 def test_agents_leave_noise_out_of_their_distances(kind):
-    model = kind(env=make_env(), seed=100).learn(10_000)
+    model = kind(env=make_env(), seed=100).learn(4000)
     np.testing.assert_array_equal(model.learner.scale.coarse, [1.0] * 4 + [10.0] * 6)
     codevectors = model.learner.codebook.codevectors
     assert codevectors[:, 4:].std() < 0.1 * codevectors[:, :4].std(axis=0).min()
