@@ -27,7 +27,6 @@ from oda_rl.codebook.association import (
 )
 from oda_rl.codebook.model_learning import (
     ERROR,
-    FORGETTING,
     INPUT_DISTORTION,
     follow_noise,
     learn_models,
@@ -200,7 +199,8 @@ def anneal(
             figures = models.figures
             gate = models.softness * figures[INPUT_DISTORTION]
             nearest = associate(distance, None, None, n_cells, 0, gate, EXACT, share)
-            figures[INPUT_DISTORTION] += FORGETTING * (distance[nearest] - figures[INPUT_DISTORTION])
+            error = distance[nearest] - figures[INPUT_DISTORTION]
+            figures[INPUT_DISTORTION] += models.forgetting * error
             squared = learn_models(
                 models.outputs[t],
                 basis,
@@ -215,6 +215,8 @@ def anneal(
                 models.link,
             )
             figures[ERROR] += (squared - figures[ERROR]) / (n - pace.begin)
+            for i in range(n_cells if models.forgetting == 0.0 else 0):
+                share[i] = 1.0 if i == nearest else 0.0
             follow_noise(
                 models.outputs[t], scores, share, sample_weight[t], n_cells, models.seen, models.noise
             )

@@ -19,7 +19,7 @@ from oda_rl._jit import kernel, lean_kernel, vector_kernel
 # Indices of `Models.figures`: the running mean of the squared distance of inputs from the nearest cell,
 # which determines how far cells overlap, and the mean squared error of predictions.
 INPUT_DISTORTION, ERROR, N_FIGURES = 0, 1, 2
-# Constant stepsize of the running mean INPUT_DISTORTION.
+# Constant stepsize of the running mean INPUT_DISTORTION, if cells move.
 FORGETTING = 0.002
 # Lower bound of a divisor, for cells without samples.
 LEAST_SEEN = 1e-300
@@ -34,7 +34,9 @@ class Models(NamedTuple):
     times the mean squared distance in `figures`. `theta` is (q * n_outputs, capacity), `gain` (q * q,
     capacity). `seen` (capacity,) is the weight of the samples of each cell; `noise` (n_outputs,
     capacity), or without rows, the mean squared errors of predictions in each cell. If `link`, local
-    models are logits, and an output is 1 if the sample is of that class, else 0.
+    models are logits, and an output is 1 if the sample is of that class, else 0. `forgetting` is the
+    stepsize of the mean squared distance; if it is 0, cells rest and may overlap a lot, and errors count
+    in the nearest cell alone.
     """
 
     outputs: NDArray[np.float64]
@@ -47,6 +49,7 @@ class Models(NamedTuple):
     softness: float
     figures: NDArray[np.float64]
     link: bool
+    forgetting: float
 
 
 @vector_kernel

@@ -142,7 +142,7 @@ def model_run_schema(known: bool, noise: str = "m", d: str = "d") -> Schema:
     from oda_rl.estimators.regression.kernel_part import kernel_schema
     from oda_rl.estimators.regression.predictor import units_schema
 
-    own = {"n_inputs": f"int in [{d}, {d}]", "softness": "float in [0, inf)"}
+    own = {"n_inputs": f"int in [{d}, {d}]", "softness": "float in [0, inf)", "rests?": "bool"}
     # The number of parameters of user-defined models is not known here.
     cells = BOOK if known else BOOK | {"payload": "float[Q, K]"}
     entries = run_schema(
@@ -154,6 +154,7 @@ def model_run_schema(known: bool, noise: str = "m", d: str = "d") -> Schema:
         **{"effects?": effects_schema("effects"), "kernel?": kernel_schema("landmarks", d)},
         softness="float in [0, inf)",
         unexplained=["float in [0, inf]"],
+        **{"n_fitted?": "count"},
         figures=maybe(f"float[{N_FIGURES}] in [0, inf)"),
     )
     return Rules(entries, _has_units)

@@ -95,7 +95,9 @@ def test_cells_move_as_without_models():
         book["gain"][:] = np.eye(3).reshape(-1, 1)
         theta, gain, seen, noise = (book.payload[book.rows(name)] for name in rows)
         cells = theta, gain, seen[0], noise
-        models = Models(samples[:, 2:].copy(), 2, np.ones(2), *cells, 1.0, np.array([1.0, 0.0]), False)
+        models = Models(
+            samples[:, 2:].copy(), 2, np.ones(2), *cells, 1.0, np.array([1.0, 0.0]), False, 0.002
+        )
         found = learning.anneal(
             samples,
             np.zeros(300, dtype=np.int64),

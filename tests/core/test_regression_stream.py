@@ -48,6 +48,40 @@ def test_a_stream_after_a_fit_does_not_ruin_it(local_model):
     assert reloaded(whole).partial_fit(X[400:700], y[400:700]).score(X[700:], y[700:]) > 0.75
 
 
+@pytest.mark.parametrize("local_model", ["linear", "constant"])
+def test_a_stream_is_as_good_as_a_fit_of_its_samples(local_model):
+    X, y = make_friedman3(2000, random_state=0)
+    fitted = ODARegressor(local_model=local_model, kernel=None, random_state=0).fit(X[:1100], y[:1100])
+    stream = streamed(X[:1100], y[:1100], local_model)
+    best = fitted.score(X[1500:], y[1500:])
+    assert 0.98 < best < stream.score(X[1500:], y[1500:]) + 0.01
+    # Further samples of the same kind do not harm, and cells stay where they are.
+    before = stream.codevectors_.copy()
+    stream.partial_fit(X[1100:1500], y[1100:1500])
+    np.testing.assert_array_equal(stream.codevectors_, before)
+    assert stream.score(X[1500:], y[1500:]) > best - 0.005
+    assert stream.n_samples_seen_ == 1500
+    assert stream.drifts_ == []
+
+
+def test_a_fit_of_few_samples_is_renewed_in_a_stream_and_one_of_many_is_not():
+    X, y = make_friedman3(2200, random_state=0)
+    few, many = (ODARegressor(random_state=0).fit(X[:n], y[:n]) for n in (40, 1000))
+    cells = many.codevectors_.copy()
+    for model in (few, many):
+        model.partial_fit(X[1000:1300], y[1000:1300])
+    assert few.score(X[1300:], y[1300:]) > 0.9
+    np.testing.assert_array_equal(many.codevectors_, cells)
+
+
+def test_without_forgetting_a_stream_is_never_fitted_and_its_cells_move():
+    X, y = make_friedman3(700, random_state=0)
+    model = ODARegressor(forgetting=None, random_state=0).fit(X[:300], y[:300])
+    cells = model.codevectors_.copy()
+    model.partial_fit(X[300:], y[300:])
+    assert not np.array_equal(model.codevectors_[: len(cells)], cells[: len(model.codevectors_)])
+
+
 @pytest.mark.parametrize("wild", [1e2, 1e6])
 @pytest.mark.parametrize("local_model", ["linear", "constant"])
 def test_a_wild_input_among_the_first_does_not_set_the_scale(local_model, wild):

@@ -109,7 +109,7 @@ class LogitRun(RegressionRun):
     def __init__(
         self, settings: Settings, n_features: int, n_classes: int, rng: np.random.Generator
     ) -> None:
-        models = ModelSettings("linear", 0.0, STREAM_SOFTNESS, "auto", 0, None)
+        models = ModelSettings("linear", 0.0, STREAM_SOFTNESS, "auto", 0, None, None)
         super().__init__(settings, models, n_features, n_classes, rng)
         del self.payload["noise"]
 

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from oda_rl._types import Array
 from oda_rl.estimators.base import StreamEstimator
+from oda_rl.estimators.regression.predictor import cells_of
 from oda_rl.estimators.regression.session import RegressionRun
 
 
@@ -101,7 +102,7 @@ class CodebookRegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
 
     def _set_lazy_attributes(self) -> None:
         run = self._run
-        self.codevectors_, self.weights_, values, slopes = run.published()
+        self.codevectors_, self.weights_, values, slopes = cells_of(run)
         self.values_ = values[:, 0] if self._flat else values
         if slopes is None:
             self.__dict__.pop("coef_", None)

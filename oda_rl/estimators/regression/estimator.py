@@ -13,6 +13,7 @@ from oda_rl.estimators.drift import Forgetful, Watch, bounded_losses, loss_of_me
 from oda_rl.estimators.one_sample import observe_one
 from oda_rl.estimators.parameters import choice, declared, may_be_flat, restored
 from oda_rl.estimators.regression.base import CodebookRegressor
+from oda_rl.estimators.regression.fitting import FIT_AT, fit_of_stream
 from oda_rl.estimators.regression.local_models import KNOWN, LocalModel, ModelSettings
 from oda_rl.estimators.regression.one_sample import PreparedOutputs, row_of
 from oda_rl.estimators.regression.predictor import Predictor, judge_schema
@@ -40,8 +41,7 @@ class ODARegressor(Forgetful, CodebookRegressor):
     max_codevectors : int, default=60
         Maximum number of cells (K_max), at which annealing stops. `fit` reduces it so that there are as
         many samples per cell as its model has parameters, and at most 1,000 parameters per output.
-        `partial_fit` reduces it so that linear models of d features have at most a million second
-        moments, (d + 1)^2 for each cell.
+        `partial_fit` reduces it so that linear models have a million second moments, (d + 1)^2 per cell.
     local_model : {"linear", "constant"} or LocalModel, default="linear"
         The model of a cell; for a user-defined one see `oda_rl.local_models.LocalModel`.
     output_weight : float, default=1.0
@@ -52,16 +52,16 @@ class ODARegressor(Forgetful, CodebookRegressor):
         squared distances of inputs from their codevectors. With 0 a prediction is that of the nearest
         cell. With 1 a cell's model approximates the function there. Larger values are more accurate for
         smooth functions, but then the models of single cells mean little. `"auto"` is chosen by `fit`
-        by leave-one-out cross-validation, and is 1 in a stream.
+        by leave-one-out cross-validation, and is 1 in a stream before its samples are fitted.
     ridge : float or "auto", default="auto"
         Strength with which `fit` draws the local models towards that of a single cell. `"auto"` is
         chosen by leave-one-out cross-validation.
     pilot_rounds : int, default=2
         Number of pilots: partitions that `fit` learns first. They scale each input by the slopes of the
         function along it, and provide outputs without noise for the cells to follow. A stream has at
-        most one, from its first `n_warmup` samples, and its cells follow the outputs themselves. With 0
-        all inputs count the same, in standard deviations. `fit` also does without pilots if this clearly
-        lowers cross-validated errors or, with few samples per parameter, errors on held-out samples.
+        most one, from its first `n_warmup` samples, until it is fitted (see Notes). With 0 all inputs
+        count the same, in standard deviations. `fit` also does without pilots if this clearly lowers
+        cross-validated errors or, with few samples per parameter, errors on held-out samples.
     kernel : {"auto", None}, default="auto"
         Whether `fit` finally tries a kernel machine in addition to linear cells, with two or more
         features, over at most 800 of the samples. It is used if that clearly lowers leave-one-out
@@ -87,7 +87,7 @@ class ODARegressor(Forgetful, CodebookRegressor):
     forgetting : {"adwin", None}, default="adwin"
         Whether a stream is monitored for changes: outputs are predicted before they are learned, and if
         ADWIN detects larger errors than before, learning restarts from the latest samples (see
-        `drifts_`). None never forgets: for ordered streams.
+        `drifts_`). None never forgets, and never fits a stream's samples: for ordered streams.
     random_state : int, RandomState instance or None, default=None
         Shuffles the samples of `fit`, and draws perturbations.
     verbose : int, default=0
@@ -136,8 +136,8 @@ class ODARegressor(Forgetful, CodebookRegressor):
     The models are learned by recursive least squares, driven by the error of the mixture. If cells do
     not overlap, this is eq. 27 with the inverse second moments of the cell as the stepsize, and for
     constant models eq. 28 (with f(x) p, not x p). When a temperature begins, what a model has learned
-    counts as only a few samples, since cells then move. Once the annealing is done nothing is forgotten.
-    Predictions use the association probabilities of eq. 6, without the weights of the cells.
+    counts as only a few samples, since cells then move; later nothing is forgotten. Predictions use the
+    association probabilities of eq. 6, without weights.
 
     If inputs have long tails, `fit` also tries to map them to a normal distribution by their ranks, and
     does so if this clearly lowers cross-validated errors. Models are then linear in the mapped inputs.
@@ -145,6 +145,10 @@ class ODARegressor(Forgetful, CodebookRegressor):
     linear between its levels or quantiles, whose sum approximates the outputs. They suit features that
     are codes of categories, or whose effect jumps or bends in the same way everywhere. `coef_` and
     `codevectors_` are those of the features themselves.
+
+    The samples of a stream are fitted as well, without a kernel machine: all since learning began, once
+    there are 256 and once 1,024, which takes tenths of a second to a few seconds. After a fit, cells
+    rest until a change is found, as their models depend on where they are.
 
     Predictions are clipped at a tenth of the range of the outputs seen beyond that range. `fit` clips
     inputs at a quarter of their range beyond it, where the range is that of all samples but the
@@ -201,6 +205,7 @@ class ODARegressor(Forgetful, CodebookRegressor):
     random_state: Any = None
     verbose: int = 0
 
+    _relearn_at = FIT_AT
     _own_constraints: ClassVar = {"local_model": [choice(*KNOWN), LocalModel]}
     _lazy_attributes = (
         *("codevectors_", "weights_", "values_", "coef_", "relevance_", "softness_"),
@@ -246,11 +251,16 @@ class ODARegressor(Forgetful, CodebookRegressor):
         row = row_of(run, self._flat, X, y)
         if row is None:
             return False
-        outputs = row[:, run.n_features :]
+        outputs = row[:, run.n_inputs :]
         return self._watched_few(X, outputs, observe_one, run, row, PreparedOutputs) > 0
 
     def _learn(self, data: Data) -> None:
         self._run.observe(np.hstack(data[:2]), data.weight)
+        self._count()
+        self._clear_lazy_attributes()
+
+    def _relearn(self, recent: Data) -> None:
+        self._run = fit_of_stream(self._run, self._annealing(), without_copies(recent))
         self._count()
         self._clear_lazy_attributes()
 

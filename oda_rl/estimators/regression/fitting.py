@@ -23,8 +23,11 @@ from oda_rl.estimators.regression.pilot import (
     are_cut,
     learn_pilot,
     range_seen,
+    range_without_wild,
     usual_range,
 )
+from oda_rl.estimators.settings import Settings
+from oda_rl.estimators.targets import Data
 
 if TYPE_CHECKING:
     from oda_rl.estimators.regression.session import RegressionRun
@@ -44,6 +47,9 @@ FEW_SAMPLES = 3
 FOLDS = 3
 # Models with more parameters are not trained while the cells of a fit move: a step costs their square.
 TRAINED = 64
+# Numbers of samples of a stream, since learning began, at which all of them are fitted. A model that is
+# already of a fit is kept unless there are RENEWAL times as many samples as in that fit.
+FIT_AT, RENEWAL = (256, 1024), 2.0
 # Passes over the samples for user-defined models.
 OWN_EPOCHS = 10
 # The mean squared error of all samples counts in each cell like this many samples.
@@ -94,6 +100,26 @@ def fit_best(run: "RegressionRun", samples: Array, weight: Array) -> None:
             before = run.rng.bit_generator.state
             if not improves(models, CLEARLY, chosen, range_of=range_seen):
                 run.rng.bit_generator.state = before  # as if it had not been tried
+
+
+def fit_of_stream(run: "RegressionRun", settings: Settings, data: Data) -> "RegressionRun":
+    """A run like this one of a stream, with these settings, that is fitted to all its samples so far.
+
+    It is the run itself if its cells would not rest after a fit, or if it is of a fit to many of them.
+    As in a stream without a fit, inputs are clipped only if there are outliers; and a kernel machine is
+    tried only if there is one already.
+    """
+    few = len(data.weight) < RENEWAL * run.n_fitted or not (data.weight > 0.0).any()
+    if run.annealer is None or not run.will_rest or few:
+        return run
+    other = run.untrained(run.models)
+    other.settings = settings
+    weight = data.weight / data.weight.mean()
+    other.fit(np.hstack([data.samples, data.targets]), weight, kernel=run.kernel is not None)
+    assert other.scaling is not None
+    other.scaling = other.scaling.bounded(*range_without_wild(data.samples, weight))
+    other.n_seen, other.seconds = run.n_seen, run.seconds + other.seconds
+    return other
 
 
 def effects_for(
@@ -230,8 +256,13 @@ def prepare_stream(run: "RegressionRun", samples: Array, weight: Array) -> None:
     assert run.scaling is not None
     d = run.n_inputs
     inputs = run.scaling.standardise(run.insert_effects(samples)[:, :d])
-    gate = run.own_share * float(run.figures[INPUT_DISTORTION])
+    overlap = run.softness if run.will_rest else run.own_share
+    gate = overlap * float(run.figures[INPUT_DISTORTION])
     set_gains(run, inputs, run.scaling.metric[:d], weight, gate)
+    if run.will_rest:
+        assert isinstance(run.annealer, ModelAnnealer)
+        run.annealer.rests, run.n_fitted = True, len(samples)
+        run.book["seen"][:] += weight @ run.associations(run.to_distance(inputs), run.own_share)
 
 
 def set_gains(run: "RegressionRun", inputs: Array, metric: Array, weight: Array, gate: float) -> None:

@@ -1,5 +1,6 @@
 """Local models of cells: the interface of user-defined ones, settings, and the annealer."""
 
+import math
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -9,6 +10,7 @@ from oda_rl._types import Array
 from oda_rl._validation import plain
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.association import add_distances
+from oda_rl.codebook.learning import Pace
 from oda_rl.codebook.model_learning import (
     ERROR,
     FORGETTING,
@@ -109,6 +111,7 @@ class ModelSettings(NamedTuple):
     ridge: float | str
     pilot_rounds: int
     kernel: str | None
+    forgetting: str | None
 
     @classmethod
     def of(cls, estimator: Any) -> "ModelSettings":
@@ -132,6 +135,7 @@ class ModelAnnealer(Annealer):
     model: LocalModel | None
     figures: Array
     link = False  # whether models are logits of classes, not outputs
+    rests = False  # whether cells and their overlap stay as a fit has left them
 
     def attach(
         self, n_inputs: int, unscale: Array, softness: float, model: LocalModel | None, width: float
@@ -144,6 +148,16 @@ class ModelAnnealer(Annealer):
         self.unscale, self.softness, self.model = unscale, softness, model
         self.figures = np.zeros(N_FIGURES)
         self.figures[INPUT_DISTORTION] = width
+
+    @property
+    def forgetting(self) -> float:
+        """The stepsize of the mean squared distance that determines how far cells overlap."""
+        return 0.0 if self.rests else FORGETTING
+
+    def pace(self, max_steps: int) -> Pace:
+        """As in `Annealer`; with stepsizes of 0 while the cells rest."""
+        pace = super().pace(max_steps)
+        return pace._replace(a=math.inf, most=math.inf) if self.rests else pace
 
     def _advance(
         self,
@@ -170,11 +184,15 @@ class ModelAnnealer(Annealer):
             float(self.softness),
             self.figures,
             self.link,
+            self.forgetting,
         )
         return super()._advance(samples, targets, labels, sample_weight, measuring, models)
 
     def end_level(self) -> None:
         """End a temperature as `Annealer` does; then models forget, as their cells are about to move."""
+        if self.rests:
+            self._begin_check()
+            return
         was_done = self.done
         super().end_level()
         if was_done:

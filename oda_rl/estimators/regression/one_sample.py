@@ -45,7 +45,7 @@ open_models = make_opener(OwnModels, OTHERS)
 
 
 @kernel
-def learn_one_output(table, kind, sample, softness):
+def learn_one_output(table, kind, sample, softness, forgetting):
     """Learn from one sample (1, n_inputs + n_outputs): as `one_sample.learn_one`, with local models.
 
     The `table` holds `OwnCells` and `OwnModels`; the sample and the buffer are in the data's units.
@@ -77,6 +77,7 @@ def learn_one_output(table, kind, sample, softness):
         softness,
         own.figures,
         False,
+        forgetting,
     )
     return learn_rows(cells, kind, models)
 
@@ -101,7 +102,7 @@ class PreparedOutputs(Prepared):
         """As in the base class, for a `sample` with inputs and outputs."""
         annealer: Any = run.annealer
         kind, softness = annealer.codebook.divergence.kind, float(annealer.softness)
-        return bool(learn_one_output(self.table, kind, sample, softness))
+        return bool(learn_one_output(self.table, kind, sample, softness, annealer.forgetting))
 
 
 def row_of(run: Any, flat: bool, X: Array, y: Any) -> Array | None:
@@ -113,10 +114,9 @@ def row_of(run: Any, flat: bool, X: Array, y: Any) -> Array | None:
         or not all(abs(value) <= LARGEST for value in y.flat)
         or run.own is not None
         or run.scaling is None
-        or len(run.scaling.knots) > 0
-        or run.effects is not None
         or run.kernel is not None
         or run.is_entangled
     ):
         return None
-    return np.concatenate([X, y.reshape(1, -1)], axis=1)
+    inputs = X if run.effects is None else run.effects(X)
+    return np.concatenate([run.scaling.to_ranks(inputs), y.reshape(1, -1)], axis=1)

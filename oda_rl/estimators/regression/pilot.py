@@ -91,11 +91,13 @@ class Scaling(NamedTuple):
         deviation = np.where(constant, np.maximum(1.0, size), deviation)
         return cls(mean, deviation, metric, low, high, knots)
 
+    def to_ranks(self, inputs: Array) -> Array:
+        """Inputs in the units of the bounds: with knots their normal scores."""
+        return inputs if len(self.knots) == 0 else Ranks(self.knots)(np.ascontiguousarray(inputs))
+
     def standardise(self, inputs: Array) -> Array:
         """Inputs in standardised units, clipped at the bounds."""
-        d = inputs.shape[1]
-        if len(self.knots) > 0:
-            inputs = Ranks(self.knots)(np.ascontiguousarray(inputs))
+        d, inputs = inputs.shape[1], self.to_ranks(inputs)
         return (np.clip(inputs, self.low[:d], self.high[:d]) - self.mean[:d]) / self.deviation[:d]
 
     def back(self, standard: Array) -> Array:
@@ -132,6 +134,14 @@ class Scaling(NamedTuple):
         if len(self.knots) > 0:
             return self
         return self._replace(step=FIRST_STEP * self.deviation[:n_inputs])
+
+    def bounded(self, low: Array, high: Array) -> "Scaling":
+        """The scaling with fixed bounds (n_features,) of features; not with knots, where ranks end."""
+        if len(self.knots) > 0:
+            return self
+        d = len(low)
+        low, high = np.r_[low, self.low[d:]], np.r_[high, self.high[d:]]
+        return self._replace(low=low, high=high, step=NO_STEP)
 
     def admit(self, samples: Array) -> Array:
         """Widen the bounds of the inputs by samples of a stream, raw inputs and outputs.

@@ -118,10 +118,15 @@ class Predictor(NamedTuple):
         return out
 
     def frozen(self) -> "Predictor":
-        """A copy whose predictions further learning does not change."""
-        low, high, k = self.scaling.low.copy(), self.scaling.high.copy(), self.n_cells
+        """A copy whose predictions further learning does not change.
+
+        Inputs are not clipped if a stream may widen their bounds: those to come may be beyond them.
+        """
+        known, n_steps, k = self.scaling, len(self.scaling.step), self.n_cells
+        low = np.r_[np.full(n_steps, -np.inf), known.low[n_steps:]]
+        high = np.r_[np.full(n_steps, np.inf), known.high[n_steps:]]
         return self._replace(
-            scaling=self.scaling._replace(low=low, high=high, step=NO_STEP),
+            scaling=known._replace(low=low, high=high, step=NO_STEP),
             location=self.location[:, :k].copy(),
             theta=self.theta[:, :k].copy(),
         )
@@ -163,6 +168,42 @@ def predictor_schema(known: bool, d: str = "d") -> Schema:
         "gate": "float in [0, inf)",
     }
     return Sized(entries, t="q*m") if known else entries
+
+
+# -- the cells of a run ------------------------------------------------------------------------------
+
+
+def cells_of(run: "RegressionRun") -> tuple[Array, Array, Array, Array | None]:
+    """Codevectors, weights, values and slopes (or None) of the cells of a run, in the data's units."""
+    d, m = run.n_inputs, run.n_outputs
+    if run.annealer is None or run.scaling is None:
+        mean = np.average(run.buffer, axis=0, weights=run.buffer_weight)[None, :d]
+        slopes = None if run.own is not None else first_guess(run).slopes[None]
+        return mean, np.ones(1), run.predict(mean), slopes
+    codevectors = run.in_data_units(run.book.codevectors)
+    weights = run.book.weights / run.book.weights.sum()
+    points, k = run.book.codevectors[:, :d] / run.scaling.metric[:d], len(codevectors)
+    mean, deviation = run.scaling.mean, run.scaling.deviation
+    theta = run.book["theta"]
+    if run.own is not None:
+        values = [
+            np.reshape(run.own.predict(theta[:, i].copy(), points[i : i + 1]), -1) for i in range(k)
+        ]
+        return codevectors, weights, np.array(values) * deviation[d:] + mean[d:], None
+    theta = theta.reshape(m, run.n_basis, k)
+    slopes = np.zeros((k, m, d))
+    if run.linear:
+        slopes[:] = theta[:, 1:].transpose(2, 0, 1)
+    values = theta[:, 0].T + np.einsum("kmd,kd->km", slopes, points)
+    if run.kernel is not None:
+        scaled = run.book.codevectors[:, :d]
+        values = values + run.kernel(scaled)
+        slopes += run.kernel.slopes(scaled) * run.scaling.metric[:d]
+    slopes *= deviation[d:, None] * run.scaling.slopes(points)[:, None]
+    values = values * deviation[d:] + mean[d:]
+    if run.effects is not None:
+        slopes = run.effects.along_features(slopes, codevectors)
+    return codevectors, weights, values, slopes
 
 
 # -- before there are cells -----------------------------------------------------------------------------

@@ -61,6 +61,7 @@ class RegressionRun(Run):
         self.plane: FirstPlane | None = None  # of the buffered samples
         self.scaling: Scaling | None = None
         self.softness = STREAM_SOFTNESS if models.softness == "auto" else float(models.softness)
+        self.n_fitted = 0  # samples of a fit after which the cells rest
         self.unexplained: list[float] = []
         if isinstance(models.local_model, str):
             q = self.n_basis
@@ -124,8 +125,20 @@ class RegressionRun(Run):
         self.unexplained.append(float(self.figures[ERROR]) / self.n_outputs)
         self.figures[ERROR] = 0.0
 
-    def fit(self, samples: Array, weight: Array) -> Array:
-        """Fit the run to samples, raw inputs and outputs; return the final codevectors."""
+    @property
+    def will_rest(self) -> bool:
+        """Whether cells rest in a stream after a fit, until a change is found.
+
+        Models that are fitted together, in cells that overlap a lot, have large parameters that cancel
+        each other. Their sum gets worse where cells move, and better where the models alone go on.
+        """
+        return self.models.forgetting is not None and self.own is None and self.settings.finish
+
+    def fit(self, samples: Array, weight: Array, kernel: bool = True) -> Array:
+        """Fit the run to samples, raw inputs and outputs; return the final codevectors.
+
+        Without `kernel` no kernel machine is added, whatever the settings.
+        """
         self._clock = time.perf_counter()
         most = max(1, len(samples) // max(self.n_basis, SAMPLES_PER_CELL))
         most = min(most, mixture.most_cells(self.n_basis))
@@ -133,7 +146,8 @@ class RegressionRun(Run):
         given = self.models
         fit_best(self, samples, weight)
         self.models = given
-        add_kernel(self, samples, weight)
+        if kernel:
+            add_kernel(self, samples, weight)
         prepare_stream(self, samples, weight)
         self.effects_leverage = self.leverage = None
         self.stop_clock()
@@ -188,7 +202,7 @@ class RegressionRun(Run):
     @property
     def is_entangled(self) -> bool:
         """Whether the models are those of a fit whose cells overlap more than the cells of a stream."""
-        chosen = self.models.softness == "auto" and self.own is None
+        chosen = self.models.softness == "auto" and self.own is None and self.n_fitted == 0
         return chosen and self.annealer is not None and self.softness > STREAM_SOFTNESS
 
     def _disentangle(self) -> None:
@@ -212,10 +226,15 @@ class RegressionRun(Run):
         return np.ascontiguousarray(standard[:, :d] * self.scaling.metric[:d])
 
     def resume(self, settings: Settings) -> None:
-        """Take over settings as `Run` does, with at most as many cells as a stream can train."""
+        """Take over settings as `Run` does, with at most as many cells as a stream can train.
+
+        Cells that rest stay as many as they are.
+        """
         if settings.max_codevectors > (most := mixture.most_learned(self.n_basis)):
             settings = settings._replace(max_codevectors=most)
         super().resume(settings)
+        if self.annealer is not None and self.n_fitted > 0:
+            self.annealer.done = True
 
     def _start(self, samples: Array, weight: Array) -> None:
         self.resume(self.settings)
@@ -293,38 +312,6 @@ class RegressionRun(Run):
         d = self.n_inputs
         return self.scaling.back(codevectors[:, :d] / self.scaling.metric[:d])[:, : self.n_features]
 
-    def published(self) -> tuple[Array, Array, Array, Array | None]:
-        """Codevectors, weights, values and slopes (or None) of the cells, in the data's units."""
-        d, m = self.n_inputs, self.n_outputs
-        if self.annealer is None or self.scaling is None:
-            mean = np.average(self.buffer, axis=0, weights=self.buffer_weight)[None, :d]
-            slopes = None if self.own is not None else first_guess(self).slopes[None]
-            return mean, np.ones(1), self.predict(mean), slopes
-        codevectors = self.in_data_units(self.book.codevectors)
-        weights = self.book.weights / self.book.weights.sum()
-        points, k = self.book.codevectors[:, :d] / self.scaling.metric[:d], len(codevectors)
-        mean, deviation = self.scaling.mean, self.scaling.deviation
-        theta = self.book["theta"]
-        if self.own is not None:
-            values = [
-                np.reshape(self.own.predict(theta[:, i].copy(), points[i : i + 1]), -1) for i in range(k)
-            ]
-            return codevectors, weights, np.array(values) * deviation[d:] + mean[d:], None
-        theta = theta.reshape(m, self.n_basis, k)
-        slopes = np.zeros((k, m, d))
-        if self.linear:
-            slopes[:] = theta[:, 1:].transpose(2, 0, 1)
-        values = theta[:, 0].T + np.einsum("kmd,kd->km", slopes, points)
-        if self.kernel is not None:
-            scaled = self.book.codevectors[:, :d]
-            values = values + self.kernel(scaled)
-            slopes += self.kernel.slopes(scaled) * self.scaling.metric[:d]
-        slopes *= deviation[d:, None] * self.scaling.slopes(points)[:, None]
-        values = values * deviation[d:] + mean[d:]
-        if self.effects is not None:
-            slopes = self.effects.along_features(slopes, codevectors)
-        return codevectors, weights, values, slopes
-
     # -- storing ---------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Any]:
@@ -334,6 +321,7 @@ class RegressionRun(Run):
             "softness": self.softness,
             "unexplained": self.unexplained,
             "figures": None if self.annealer is None else self.figures,
+            "n_fitted": self.n_fitted,
             **stored_extras(self.effects, self.kernel),
         }
 
@@ -345,6 +333,7 @@ class RegressionRun(Run):
         if state["scaling"] is not None:
             self.scaling = Scaling(**state["scaling"])
         self.softness, self.unexplained = float(state["softness"]), list(state["unexplained"])
+        self.n_fitted = state.get("n_fitted", 0)  # older files have none
         super().set_state(state)
         if self.annealer is not None:
             self.figures[:] = state["figures"]
