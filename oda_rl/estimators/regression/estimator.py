@@ -32,9 +32,9 @@ class ODARegressor(Forgetful, CodebookRegressor):
 
     Cells split as the temperature falls, in the joint space of inputs and outputs, so that they follow
     the function and not only the inputs. Every cell has its own model: a constant or linear one, learned
-    by recursive least squares while the cells move, or a user-defined one. (For the two timescales as
-    printed see `oda_rl.papers.LiteralRegressor`.) Predictions are averages of those of the models,
-    weighted by association probabilities of the inputs alone.
+    by recursive least squares, or a user-defined one. (For the two timescales as printed see
+    `oda_rl.papers.LiteralRegressor`.) Predictions are averages of those of the models, weighted by
+    association probabilities of the inputs alone.
 
     Parameters
     ----------
@@ -146,9 +146,8 @@ class ODARegressor(Forgetful, CodebookRegressor):
     are codes of categories, or whose effect jumps or bends in the same way everywhere. `coef_` and
     `codevectors_` are those of the features themselves.
 
-    The samples of a stream are fitted as well, without a kernel machine: all since learning began, once
-    there are 256 and once 1,024, which takes tenths of a second to a few seconds. After a fit, cells
-    rest until a change is found, as their models depend on where they are.
+    The samples of a stream are fitted as well, without a kernel machine: all since learning began, at
+    256 and at 1,024 of them. After a fit, cells rest until a change is found, as models depend on them.
 
     Predictions are clipped at a tenth of the range of the outputs seen beyond that range. `fit` clips
     inputs at a quarter of their range beyond it, where the range is that of all samples but the
@@ -156,7 +155,7 @@ class ODARegressor(Forgetful, CodebookRegressor):
     range of all samples. A stream after `fit` widens this range by the samples that it learns from, at
     first by at most a quarter of a standard deviation each, except for inputs mapped by their ranks.
 
-    A user-defined local model is called in Python for every sample: some 80 times slower.
+    User-defined local models are called in Python for every sample: some 80 times slower.
 
     References
     ----------
