@@ -64,6 +64,7 @@ def class_session_schema(around: Any, sizes: Sizes) -> Schema:
     entries = {
         "n_seen": "count",
         "n_measured": "count",
+        "n_fitted?": "count",
         "rescale_at": "count in [1, inf)",
         "mass": "float[C] in [0, inf)",
         "counts": "float[C] in [0, inf)",

@@ -208,7 +208,7 @@ def test_ctrl_c_in_an_import_at_the_end_is_no_error(made, run, tmp_path, monkeyp
         code, output = run("train", "--log-dir", tmp_path, *RUN)
     finally:
         signal.signal(signal.SIGINT, before)
-    assert (code, "Interrupted. The model is in" in output) == (0, True), output
+    assert (code, "Interrupted. The model is in" in output) == (130, True), output
 
 
 def test_a_folder_that_cannot_be_is_told_before_the_training(run, tmp_path):

@@ -14,15 +14,13 @@ from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.classification.annealing import ClassPoint, ClassSettings, history
 from oda_rl.estimators.classification.base import CodebookClassifier
 from oda_rl.estimators.classification.fine_tuning import VARIANTS
-from oda_rl.estimators.classification.fitting import fit_classes
+from oda_rl.estimators.classification.fitting import FIT_AT, fit_classes, fit_of_stream, restarted
 from oda_rl.estimators.classification.judging import (
-    PATIENCE,
     ClassJudge,
     begin_mixing,
     class_watch_schema,
     fitted_error,
     judge_piece,
-    limit_memory,
 )
 from oda_rl.estimators.classification.one_sample import learn_few
 from oda_rl.estimators.classification.session import ClassSession
@@ -207,6 +205,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     random_state: Any = None
     verbose: int = 0
 
+    _relearn_at = FIT_AT
     _own_constraints = CONSTRAINTS
     _lazy_attributes = (
         *("_book", "_scaling", "codevectors_", "codevector_labels_", "weights_", "n_codevectors_"),
@@ -266,14 +265,12 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         return self._session.following.is_quick
 
     def _restart(self, recent: Data) -> None:
-        old = self._session
-        self._session = session = ClassSession(old.settings, old.n_features, old.rng)
-        if self.rule == "bayes":
-            begin_mixing(session, PATIENCE)  # the stream may change again
-        session.insert_classes(list(range(len(self.classes_))))
-        session.observe(recent)
-        limit_memory(session, old.following.memory)  # slow changes continue
-        session.n_seen = old.n_seen
+        self._session = restarted(self._session, recent, self.rule)
+        self._count()
+        self._clear_lazy_attributes()
+
+    def _relearn(self, recent: Data) -> None:
+        self._session = fit_of_stream(self._session, recent, self._watch.losses, self)
         self._count()
         self._clear_lazy_attributes()
 

@@ -3,8 +3,18 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from oda_rl._types import Array
 from oda_rl.estimators.classification.annealing import ClassData, anneal, codebooks
 from oda_rl.estimators.classification.book import Cells, log_loss
+from oda_rl.estimators.classification.judging import (
+    PATIENCE,
+    begin_mixing,
+    fitted_error,
+    limit_memory,
+    may_mix,
+)
 from oda_rl.estimators.classification.validation import (
     TOLERANCE,
     Choice,
@@ -18,12 +28,16 @@ from oda_rl.estimators.classification.validation import (
 from oda_rl.estimators.progress import begin_stage
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
-from oda_rl.estimators.targets import Data
+from oda_rl.estimators.targets import Data, without_copies
 
 # Maximum number of Lloyd iterations at the end.
 LAST_TURNS = 100
 # The final cells contradict the validation if their loss exceeds so many times that of the validation.
 CONTRADICTION = 2.0
+# Numbers of samples of a stream, since learning began, at which a fit of all of them is tried. A model
+# that is already of a fit is kept unless there are RENEWAL times as many samples as in that fit, and if
+# a class has less than FEWEST samples. One in LATEST samples, the last, are left out for the trial.
+FIT_AT, RENEWAL, FEWEST, LATEST = (256, 512, 1024, 2048), 2.0, 5, 4
 # Number of folds for up to FEW_SAMPLES samples, and for more.
 FOLDS, FEW_SAMPLES, MORE_FOLDS = 3, 2000, 5
 
@@ -51,6 +65,69 @@ def fit_classes(session: Any, data: Data, n_classes: int, estimator: Any) -> Non
         passes = session.temperature, estimator.n_passes, session.rng
         book = tuned_book(settings, book, own, choice, *passes)
     session.set_book(book, own.votes(cells[0]) if settings.shared else None)
+    if estimator.forgetting is not None and may_mix(session) and session.local is not None:
+        _rest_logits(session, len(data.weight))
+
+
+def _rest_logits(session: Any, n: int) -> None:
+    """Let the cells of logits rest in a stream after a fit to n samples, until a change is found.
+
+    Local models that are fitted together depend on where the cells are. The logits go on.
+    """
+    run = session.local.run
+    if run is not None and run.annealer is not None:
+        run.annealer.rests = run.annealer.done = True
+        session.n_fitted = n
+
+
+# -- a stream -----------------------------------------------------------------------------------------
+
+
+def fit_of_stream(session: Any, data: Data, losses: Array, estimator: Any) -> Any:
+    """A session that is fitted to all samples of a stream so far, or this one if that is not better.
+
+    A fit of all but the latest must classify these clearly better than the present session did when they
+    came: `losses` are 1 for samples of the stream that were classified wrongly, else 0. Samples left out
+    at random would not do, as successive samples may be alike.
+    """
+    data = data.take(np.flatnonzero(data.weight > 0.0))
+    n, k = len(data.weight), len(data.weight) // LATEST
+    first, latest = data.take(slice(0, n - k)), data.take(slice(n - k, n))
+    few = np.bincount(first.targets, minlength=session.n_classes).min() < FEWEST or len(losses) < k
+    usual = may_mix(session) and estimator.rule == "bayes" and session.is_warm
+    if few or not usual or n < RENEWAL * session.n_fitted:
+        return session
+    known = float(losses[-k:].mean())
+    deviation = np.sqrt(known * (1.0 - known) / k)
+    if known - deviation <= fitted_error(_fitted(session, first, estimator), latest, estimator.rule):
+        return session
+    found = _fitted(session, data, estimator)
+    found.n_seen = session.n_seen
+    return found
+
+
+def _fitted(session: Any, data: Data, estimator: Any) -> Any:
+    """A new session like this one, fitted to samples of positive weight."""
+    new = type(session)(session.settings, session.n_features, session.rng)
+    data = without_copies(data)
+    weight = data.weight / data.weight.mean()
+    fit_classes(new, data._replace(weight=weight), session.n_classes, estimator)
+    return new
+
+
+def restarted(session: Any, recent: Data, rule: str) -> Any:
+    """A session like this one that has learned from the recent samples of a stream alone."""
+    new = type(session)(session.settings, session.n_features, session.rng)
+    if rule == "bayes":
+        begin_mixing(new, PATIENCE)  # the stream may change again
+    new.insert_classes(list(range(session.n_classes)))
+    new.observe(recent)
+    limit_memory(new, session.following.memory)  # slow changes continue
+    new.n_seen = session.n_seen
+    return new
+
+
+# -- the parts of a fit -------------------------------------------------------------------------------
 
 
 def _validate(session: Any, data: Data, scaled: ClassData, estimator: Any) -> LeftOut | None:

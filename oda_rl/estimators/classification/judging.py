@@ -230,10 +230,15 @@ def limit_memory(session: "ClassSession", memory: float) -> None:
             session.prepared.clear()  # the tables contain the old one
 
 
+def may_mix(session: "ClassSession") -> bool:
+    """Whether the settings allow local logits with the densities."""
+    settings = session.settings
+    return (settings.local_model, settings.mode, settings.fine_tune) == ("auto", "conditional", None)
+
+
 def begin_mixing(session: "ClassSession", wait: int = 0) -> None:
     """Start to try local logits with the densities of a stream, if settings allow it; see `Mixing`."""
-    settings = session.settings
-    if (settings.local_model, settings.mode, settings.fine_tune) == ("auto", "conditional", None):
+    if may_mix(session):
         session.local, session.mixing = session.new_local(), Mixing(wait)
         session.local.density, session.local.logits = session.mixing.best
 
@@ -244,10 +249,12 @@ def mix_logits(
     """Choose the weights that did best on judged samples; then learn logits from the piece, `every`.
 
     `data` are the samples of the piece whose classes are known, `distance` their divergences from the
-    judge's codevectors. Logits that have not helped are dropped.
+    judge's codevectors. Logits that have not helped are dropped; those of a fit keep their weights.
     """
     local, mixing = session.local, session.mixing
     if local is None or mixing is None:
+        if local is not None and session.n_fitted > 0:
+            local.observe(every)
         return
     if judge.local is not None and len(distance) > 0:
         mixing.judge(judge.book.log_joint(distance), judge.local.log_proba(data.samples), data)

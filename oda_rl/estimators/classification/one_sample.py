@@ -246,7 +246,7 @@ def _count_plain(session: "ClassSession", numbers: list[int]) -> int:
     settings = session.settings
     if settings.mode != "conditional" or settings.fine_tune is not None:
         return 0
-    if session.local is not None and session.mixing is None:
+    if session.local is not None and session.mixing is None and session.n_fitted == 0:
         return 0
     n, left = len(numbers), session.rescale_at - 1 - session.n_measured
     for i, c in enumerate(numbers):

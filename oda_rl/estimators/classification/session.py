@@ -22,7 +22,7 @@ from oda_rl.estimators.targets import Data, make_place
 # The annealing of a class begins after so many of its samples, as a part of `n_warmup`.
 CLASS_WARMUP = 0.2
 # Attributes that are stored without conversion.
-STORED = ("n_seen", "n_measured", "rescale_at", "mass", "counts", "n_tried", "trial_losses")
+STORED = ("n_seen", "n_measured", "n_fitted", "rescale_at", "mass", "counts", "n_tried", "trial_losses")
 
 
 class ClassSession:
@@ -41,7 +41,7 @@ class ClassSession:
         self.prepared = PreparedClasses()  # tables of addresses
         self.shared_width = 1.0
         self.following = Following()
-        self.n_seen = self.n_measured = 0
+        self.n_seen = self.n_measured = self.n_fitted = 0
         self.rescale_at = settings.annealing.n_warmup
         self.waiting = Data(np.empty((0, n_features)), np.empty(0, dtype=np.int64), np.empty(0))
         self.fixed: ClassBook | None = None
@@ -147,7 +147,7 @@ class ClassSession:
         """Learn from samples with class numbers, in their order."""
         self.n_seen += len(data.weight)
         self.fixed = None
-        if self.local is not None and self.mixing is None:
+        if self.local is not None and self.mixing is None and self.n_fitted == 0:
             self.local.observe(data)
         while len(data.weight) > 0:
             n = self.rescale_at - self.n_measured
@@ -319,7 +319,7 @@ class ClassSession:
     def set_state(self, state: dict[str, Any]) -> None:
         """Restore the state that `get_state` returned, in a new session."""
         for name in STORED:
-            setattr(self, name, state[name])
+            setattr(self, name, state.get(name, 0))  # older files have no n_fitted
         vars(self.moments).update(state["moments"])
         self.choice = Choice(**state["choice"])
         vars(self.following).update(state["following"])
