@@ -5,6 +5,7 @@
 With equal weights, quantiles equal NumPy's bit for bit. Ranks are robust to skewness and outliers.
 """
 
+from functools import cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -77,6 +78,17 @@ def normal_scores(samples, knots, scores, out):
                 out[t, j] = scores[high] + part * (scores[low] - scores[high])
 
 
+@cache
+def _scores_of(n_knots: int) -> Array:
+    return np.clip(ndtri(np.linspace(0.0, 1.0, n_knots)), -LIMIT, LIMIT)
+
+
+def log_softmax(scores: Array) -> Array:
+    """As SciPy's function along the rows, which takes three times as long for a single row."""
+    apart = scores - scores.max(axis=1, keepdims=True)
+    return np.asarray(apart - np.log(np.exp(apart).sum(axis=1, keepdims=True)))
+
+
 class Ranks(NamedTuple):
     """The map of features to normal scores, defined by quantiles: `knots` (n_knots, n_features)."""
 
@@ -91,7 +103,7 @@ class Ranks(NamedTuple):
 
     @property
     def _scores(self) -> Array:
-        return np.clip(ndtri(np.linspace(0.0, 1.0, len(self.knots))), -LIMIT, LIMIT)
+        return _scores_of(len(self.knots))
 
     def __call__(self, samples: Array) -> Array:
         """Normal scores of samples (n_samples, n_features), from -LIMIT to LIMIT."""

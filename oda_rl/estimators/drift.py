@@ -296,8 +296,13 @@ class Watch:
         }
 
     @classmethod
-    def restored(cls, state: dict[str, Any], judge: Callable[[Any], Any]) -> "Watch":
-        """Make a watch from what `get_state` returned; `judge` restores the entry "judge"."""
+    def restored(
+        cls, state: dict[str, Any], judge: Callable[[Any], Any], relearn_at: tuple[int, ...] = ()
+    ) -> "Watch":
+        """Make a watch from what `get_state` returned; `judge` restores the entry "judge".
+
+        `relearn_at` is that of the learner.
+        """
         watch = cls()
         for name in ("count", "begun", "waiting", "losses"):
             setattr(watch, name, state[name])
@@ -306,7 +311,8 @@ class Watch:
         watch.judge = None if state["judge"] is None else judge(state["judge"])
         if state["recent"] is not None:
             recent = Data(**state["recent"])
-            watch.latest.n = max(RECENT, len(recent.weight))
+            gathering = relearn_at and watch.count - watch.begun < relearn_at[-1]
+            watch.latest.n = max(relearn_at[-1] if gathering else RECENT, len(recent.weight))
             watch.latest.add(recent)
         return watch
 

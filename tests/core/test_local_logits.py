@@ -112,3 +112,45 @@ def test_a_file_of_no_more_samples_than_cells_is_read(n, tmp_path):
         model = ODAClassifier(random_state=0).fit(samples, np.arange(n) % 2)
         again = ODAClassifier.load(model.save(tmp_path / "model"))
         np.testing.assert_array_equal(again.predict_proba(samples), model.predict_proba(samples))
+
+
+def curved(n, seed=0):
+    """Two classes that a sine and a product of features separate."""
+    X = np.random.default_rng(seed).normal(size=(n, 6))
+    return X, (np.sin(2.0 * X[:, 0]) + X[:, 1] * X[:, 2] > 0.0).astype(int)
+
+
+def test_a_stream_is_fitted_where_that_is_better_on_its_latest_samples():
+    X, y = curved(3000)
+    X_test, y_test = X[2000:], y[2000:]
+    fitted = ODAClassifier(random_state=0).fit(X[:1024], y[:1024]).score(X_test, y_test)
+    whole, single, never = (
+        ODAClassifier(random_state=0, forgetting=f) for f in ("adwin", "adwin", None)
+    )
+    whole.partial_fit(X[:1400], y[:1400])
+    never.partial_fit(X[:1400], y[:1400])
+    for start in range(0, 1400, 7):
+        single.partial_fit(X[start : start + 7], y[start : start + 7])
+    np.testing.assert_allclose(single.predict_proba(X), whole.predict_proba(X), rtol=1e-9)
+    assert whole.score(X_test, y_test) > fitted - 0.03
+    assert whole.score(X_test, y_test) > never.score(X_test, y_test) + 0.05
+    again = reloaded(whole).partial_fit(X[1400:2048], y[1400:2048])
+    np.testing.assert_array_equal(
+        again.predict_proba(X), whole.partial_fit(X[1400:2048], y[1400:2048]).predict_proba(X)
+    )
+    # Cells of the logits rest, and the logits go on.
+    book = whole._session.local.run.book
+    cells, models = book.codevectors.copy(), book["theta"].copy()
+    whole.partial_fit(X[2048:2304], y[2048:2304])
+    book = whole._session.local.run.book
+    np.testing.assert_array_equal(book.codevectors, cells)
+    assert not np.array_equal(book["theta"], models)
+
+
+def test_a_stream_is_not_fitted_where_that_is_no_better():
+    rng = np.random.default_rng(0)
+    model = ODAClassifier(random_state=0).partial_fit(
+        rng.normal(size=(1100, 3)), rng.integers(0, 2, 1100)
+    )
+    assert model.local_weights_[1] == 0.0
+    assert model._session.n_fitted == 0

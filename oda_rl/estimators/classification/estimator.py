@@ -154,8 +154,10 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     the mean divergence within cells per feature; for the squared Euclidean distance these are Gaussians
     of variance w / 2. `fit` chooses between a common width and one per class when it chooses the
     temperature. A stream compares several widths on samples before it learns from them, and limits the
-    memory of cells that would otherwise lag behind (`memory_`), unless `forgetting` is None. It rescales
-    the features whenever the number of samples has doubled. With `mode="majority"` or `"lvq"`, and
+    memory of cells that would otherwise lag behind (`memory_`), unless `forgetting` is None. It is also
+    fitted, at 256 samples since learning began and three doublings, where a fit of the first of these
+    classifies the latest clearly better than the stream did. It rescales the features whenever the
+    number of samples has doubled. With `mode="majority"` or `"lvq"`, and
     with `fine_tune`, a stream is learned in a Python loop over samples.
 
     References
@@ -317,7 +319,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         settings, rng = self._settings(begin=True), np.random.default_rng()
         session = ClassSession(settings, self.n_features_in_, rng)
         session.set_state(state["session"])
-        self._watch = Watch.restored(state["watch"], ClassJudge.restored)
+        self._watch = Watch.restored(state["watch"], ClassJudge.restored, self._relearn_at)
         self._publish(session)
 
     def _count(self) -> None:

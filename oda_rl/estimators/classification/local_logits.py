@@ -4,9 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax
 
-from oda_rl._statistics import Ranks
+from oda_rl._statistics import Ranks, log_softmax
 from oda_rl._types import Array, Labels
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.divergences import get_divergence
@@ -60,7 +59,7 @@ class LogitView(NamedTuple):
 
     def log_proba(self, samples: Array) -> Array:
         """Log-probabilities (n_samples, n_classes) by the logits."""
-        return np.asarray(log_softmax(self.predictor.standard_outputs(self.ranks(samples)), axis=1))
+        return log_softmax(self.predictor.standard_outputs(self.ranks(samples)))
 
     def mixed(self, joint: Array, samples: Array) -> Array:
         """Weighted log-probabilities of raw samples by logits and, from `joint`, densities (eq. 35)."""

@@ -5,9 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax
 
-from oda_rl._statistics import Ranks
+from oda_rl._statistics import Ranks, log_softmax
 from oda_rl._types import Array, Labels
 from oda_rl.estimators.classification.local_logits import (
     PENALTIES,
@@ -56,7 +55,7 @@ class _Fold:
         """Log-probabilities (n_test, n_classes) of test rows; the fit starts at the previous logits."""
         self.logits = fit_logistic(*self._learned, penalty, self.logits)
         found = of_all_classes(self.logits.of, self.logits(self._tested), self._n_classes)
-        return np.asarray(log_softmax(found, axis=1))
+        return log_softmax(found)
 
 
 def choose_logits(

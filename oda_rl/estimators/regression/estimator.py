@@ -1,6 +1,7 @@
 """Progressive regression: a scikit-learn estimator with local models in cells."""
 
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -43,7 +44,8 @@ class ODARegressor(Forgetful, CodebookRegressor):
         many samples per cell as its model has parameters, and at most 1,000 parameters per output.
         `partial_fit` reduces it so that linear models have a million second moments, (d + 1)^2 per cell.
     local_model : {"linear", "constant"} or LocalModel, default="linear"
-        The model of a cell; for a user-defined one see `oda_rl.local_models.LocalModel`.
+        The model of a cell. User-defined ones, see `oda_rl.local_models.LocalModel`, are called in
+        Python for every sample: some 80 times slower.
     output_weight : float, default=1.0
         How much outputs count in the distance while cells are learned, relative to inputs, both in
         standard deviations; with 0 cells follow the inputs alone.
@@ -129,7 +131,6 @@ class ODARegressor(Forgetful, CodebookRegressor):
     See Also
     --------
     ODAPartition : The cells alone.
-    sklearn.tree.DecisionTreeRegressor : Constant models over boxes.
 
     Notes
     -----
@@ -139,8 +140,8 @@ class ODARegressor(Forgetful, CodebookRegressor):
     counts as only a few samples, since cells then move; later nothing is forgotten. Predictions use the
     association probabilities of eq. 6, without weights.
 
-    If inputs have long tails, `fit` also tries to map them to a normal distribution by their ranks, and
-    does so if this clearly lowers cross-validated errors. Models are then linear in the mapped inputs.
+    If inputs have long tails, `fit` maps them to a normal distribution by their ranks, if this clearly
+    lowers cross-validated errors. Models are then linear in the mapped inputs.
     With several features it also tries their effects as further inputs: functions of one feature each,
     linear between its levels or quantiles, whose sum approximates the outputs. They suit features that
     are codes of categories, or whose effect jumps or bends in the same way everywhere. `coef_` and
@@ -155,8 +156,6 @@ class ODARegressor(Forgetful, CodebookRegressor):
     range of all samples. A stream after `fit` widens this range by the samples that it learns from, at
     first by at most a quarter of a standard deviation each, except for inputs mapped by their ranks.
 
-    User-defined local models are called in Python for every sample: some 80 times slower.
-
     References
     ----------
     Mavridis and Baras, "Multi-Resolution Online Deterministic Annealing: A Hierarchical and Progressive
@@ -170,8 +169,8 @@ class ODARegressor(Forgetful, CodebookRegressor):
     >>> model = ODARegressor(8, random_state=0).fit(X, np.sin(X[:, 0]))
     >>> bool(abs(model.predict([[1.5]])[0] - np.sin(1.5)) < 0.05)
     True
-    >>> model.coef_.shape, model.values_.shape
-    ((8, 1), (8,))
+    >>> model.coef_.shape
+    (8, 1)
     >>> stream = ODARegressor(8, random_state=0)
     >>> for x in X:
     ...     _ = stream.partial_fit([x], np.sin(x))
@@ -346,5 +345,6 @@ class ODARegressor(Forgetful, CodebookRegressor):
         self._run = RegressionRun(settings, models, *sizes, np.random.default_rng())
         self._run.set_state(state["run"])
         kind = 1 + self.n_features_in_ if self._run.linear else 1, self._run.own
-        self._watch = Watch.restored(state["watch"], lambda judge: Predictor.restored(judge, *kind))
+        judge = partial(Predictor.restored, q=kind[0], own=kind[1])
+        self._watch = Watch.restored(state["watch"], judge, self._relearn_at)
         self._publish()

@@ -98,7 +98,8 @@ class Scaling(NamedTuple):
     def standardise(self, inputs: Array) -> Array:
         """Inputs in standardised units, clipped at the bounds."""
         d, inputs = inputs.shape[1], self.to_ranks(inputs)
-        return (np.clip(inputs, self.low[:d], self.high[:d]) - self.mean[:d]) / self.deviation[:d]
+        clipped = np.minimum(np.maximum(inputs, self.low[:d]), self.high[:d])  # faster than np.clip
+        return np.asarray((clipped - self.mean[:d]) / self.deviation[:d])
 
     def back(self, standard: Array) -> Array:
         """Standardised inputs in the data's units."""

@@ -263,7 +263,7 @@ class StreamTree(Forgetful, TreeEstimator):
         settings = self._settings(begin=True)
         self._session = TreeSession(settings, features, self._sizes, np.random.default_rng())
         self._session.set_state(state["session"])
-        self._watch = Watch.restored(state["watch"], self._session.tree.of_state)
+        self._watch = Watch.restored(state["watch"], self._session.tree.of_state, self._relearn_at)
 
 
 def _template_of(state: dict[str, Any]) -> Any:
