@@ -95,7 +95,8 @@ def fit_of_stream(session: Any, data: Data, losses: Array, estimator: Any) -> An
     first, latest = data.take(slice(0, n - k)), data.take(slice(n - k, n))
     few = np.bincount(first.targets, minlength=session.n_classes).min() < FEWEST or len(losses) < k
     usual = may_mix(session) and estimator.rule == "bayes" and session.is_warm
-    if few or not usual or n < RENEWAL * session.n_fitted:
+    changes = session.following.memory > 0.0  # cells lag behind: the first samples are of no use
+    if few or not usual or changes or n < RENEWAL * session.n_fitted:
         return session
     known = float(losses[-k:].mean())
     deviation = np.sqrt(known * (1.0 - known) / k)

@@ -249,18 +249,23 @@ def mix_logits(
     """Choose the weights that did best on judged samples; then learn logits from the piece, `every`.
 
     `data` are the samples of the piece whose classes are known, `distance` their divergences from the
-    judge's codevectors. Logits that have not helped are dropped; those of a fit keep their weights.
+    judge's codevectors. Logits that have not helped are dropped. Those of a fit keep their weights until
+    the stream changes quickly: then widths are tried as without a fit, too.
     """
-    local, mixing = session.local, session.mixing
-    if local is None or mixing is None:
-        if local is not None and session.n_fitted > 0:
+    local, mixing, is_quick = session.local, session.mixing, session.following.is_quick
+    if local is None or (mixing is None and session.n_fitted == 0):
+        return
+    if mixing is None:
+        if is_quick:
+            session.local, session.choice = None, session.choice._replace(losses=[], power=1.0)
+        else:
             local.observe(every)
         return
     if judge.local is not None and len(distance) > 0:
         mixing.judge(judge.book.log_joint(distance), judge.local.log_proba(data.samples), data)
         local.density, local.logits = mixing.best
     # logits forget too slowly for a stream that changes quickly
-    if session.following.is_quick or (local.logits == 0.0 and mixing.n >= PATIENCE):
+    if is_quick or (local.logits == 0.0 and mixing.n >= PATIENCE):
         session.local = session.mixing = None
     else:
         local.observe(every)
