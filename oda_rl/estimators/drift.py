@@ -21,8 +21,8 @@ PIECE_SAMPLES, EARLY_PIECE_SAMPLES, EARLY_SAMPLES = 128, 32, 1024
 LONGEST, SHORTEST, STEP = 5000, 25, 5
 # Largest probability of a false alarm when the windows of an unchanging stream are compared.
 CONFIDENCE = 1e-4
-# Numbers of samples since learning began at which all of them are learned from once more, by estimators
-# for which one step per sample is not enough.
+# Numbers of samples since learning began at which trees learn from all of them once more: one step per
+# sample is not enough. Other estimators have numbers of their own.
 RELEARN_AT = (128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
 # Number of losses that stand for the samples of a fit, and the most of its samples that are predicted.
 EXPECTED = 1000
