@@ -451,3 +451,17 @@ def test_a_stream_finds_how_wide_classes_are():
     again = reloaded(model).partial_fit(X[2000:2500], y[2000:2500])
     model.partial_fit(X[2000:2500], y[2000:2500])
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
+def test_widths_are_not_chosen_without_samples_of_a_rare_class():
+    """A width that never predicts a class has the least loss on samples of the others."""
+    rng = np.random.default_rng(1)
+    y = (np.arange(10_000) % 1000 == 500).astype(int)
+    X = rng.normal(size=(len(y), 4)) + 3.0 * np.outer(y, [1, 1, 0, 0])
+    rare = rng.normal(size=(500, 4)) + np.array([3.0, 3.0, 0.0, 0.0])
+    model = ODAClassifier(random_state=0).partial_fit(X, y)
+    chunked = ODAClassifier(random_state=0)
+    for start in range(0, len(X), 700):
+        chunked.partial_fit(X[start : start + 700], y[start : start + 700], classes=[0, 1])
+    np.testing.assert_array_equal(chunked.predict_proba(rare), model.predict_proba(rare))
+    assert model.predict(rare).mean() > 0.5

@@ -35,7 +35,8 @@ MIXING = {"n": "count", "wait": "count", "losses": f"float[{len(MIXTURES)}] in [
 # Candidates are compared by losses averaged over about the latest REMEMBERED samples. WRONG is the
 # weight of the error rate in them: more than in a fit, since the judging cells were fewer.
 REMEMBERED, WRONG = 1000, 10.0
-# A class counts as known after so many of its samples.
+# A class counts as known after so many of its samples. Losses with which widths are chosen must be those
+# of as many of its samples, too: without any, a width that never predicts a rare class is the best.
 KNOWN = 20
 
 
@@ -182,24 +183,37 @@ def fitted_error(session: "ClassSession", data: Data, rule: str) -> float:
 def choose_widths(session: "ClassSession", judge: ClassJudge, distance: Array, data: Data) -> None:
     """Choose the widths with the least loss on judged samples, which had not been learned.
 
-    `distance` are the divergences of the samples. Widths that a fit has chosen are kept.
+    `distance` are the divergences of the samples. Losses are averaged over so many samples that about
+    KNOWN of them are of the rarest class; until there are so many, the first widths are used. The trial
+    begins anew when a class appears. Widths that a fit has chosen are kept.
     """
     alone = session.local is not None and session.mixing is None
     if session.choice.losses or session.settings.shared or alone or len(distance) == 0:
         return
-    losses, widths = np.empty(len(WIDTHS)), np.empty((len(WIDTHS), len(judge.single)))
-    for (own, factor), row in zip(WIDTHS, widths, strict=True):
-        mix_widths(judge.shared, judge.single, own, factor, row)
-    cells = distance, judge.book.labels, judge.book.weights, widths, float(session.n_features)
-    losses_of_widths(*cells, data.targets, data.weight, FLOOR, WRONG, losses)
-    n = len(distance)
-    session.n_tried += n
-    rate = n / max(n, min(session.n_tried, REMEMBERED))
-    session.trial_losses += rate * (losses - session.trial_losses)
-    own, factor = WIDTHS[int(session.trial_losses.argmin())]
+    counts, n = session.counts, len(distance)
+    needed = KNOWN * counts.sum() / counts[counts > 0.0].min()
+    if np.any((counts > 0.0) & (judge.counts < KNOWN)):
+        session.n_tried, session.trial_losses = 0, np.zeros(len(WIDTHS))
+    else:
+        session.n_tried += n
+        rate = n / max(n, min(session.n_tried, max(REMEMBERED, needed)))
+        losses = _losses_of_widths(judge, distance, data, float(session.n_features))
+        session.trial_losses += rate * (losses - session.trial_losses)
+    best = int(session.trial_losses.argmin()) if session.n_tried >= needed else 0
+    own, factor = WIDTHS[best]
     if (own, factor) != (session.choice.own, session.choice.factor):
         session.choice = session.choice._replace(own=own, factor=factor)
         session.fixed = None
+
+
+def _losses_of_widths(judge: ClassJudge, distance: Array, data: Data, n_features: float) -> Array:
+    """Losses of WIDTHS on samples whose `distance` from the judge's codevectors is given."""
+    losses, widths = np.empty(len(WIDTHS)), np.empty((len(WIDTHS), len(judge.single)))
+    for (own, factor), row in zip(WIDTHS, widths, strict=True):
+        mix_widths(judge.shared, judge.single, own, factor, row)
+    cells = distance, judge.book.labels, judge.book.weights, widths, n_features
+    losses_of_widths(*cells, data.targets, data.weight, FLOOR, WRONG, losses)
+    return losses
 
 
 def follow(
