@@ -102,7 +102,7 @@ class StochasticVQ(CodebookEstimator, StreamEstimator):
     def _fit(self, X: ArrayLike, y: object, sample_weight: ArrayLike | None) -> None:
         self._settings(begin=True)
         samples, weight = self._check_weighted(X, sample_weight, reset=True)
-        weight = weight / weight.mean()
+        relative = weight / weight.mean()
         rng = self._generator()
         begun = time.perf_counter()
         n = min(self.n_codevectors, len(samples))
@@ -111,7 +111,7 @@ class StochasticVQ(CodebookEstimator, StreamEstimator):
         before = np.inf
         for _ in range(self.max_passes):
             order = rng.permutation(len(samples))
-            distortion = self._learn(samples[order], weight[order]) / len(samples)
+            distortion = self._learn(samples[order], relative[order]) / len(samples)
             self.history_.append(Pass(distortion, self.n_samples_seen_, time.perf_counter() - begun))
             if before - distortion <= self.tol * distortion:
                 break

@@ -90,6 +90,16 @@ def test_batch_annealing_of_weighted_samples_is_that_of_repeated_ones():
     np.testing.assert_allclose(weighted.codevectors_, repeated.codevectors_, rtol=1e-6)
 
 
+@pytest.mark.parametrize("kind", [DeterministicAnnealing, StochasticVQ])
+def test_the_inertia_is_a_sum_over_weights(kind):
+    samples, weight = blobs()[:60], np.arange(60) % 3 + 1
+    options = {"random_state": 0} if kind is StochasticVQ else {}
+    models = [kind(4, **options).fit(samples, sample_weight=w) for w in (weight, 1000 * weight)]
+    closest = models[0].transform(samples).min(axis=1)
+    np.testing.assert_allclose([m.inertia_ for m in models], [weight @ closest, 1000 * weight @ closest])
+    np.testing.assert_allclose(models[0].weights_, models[1].weights_)
+
+
 @pytest.mark.parametrize("divergence", ["kl", "itakura_saito"])
 def test_batch_annealing_of_positive_data(divergence):
     samples = np.exp(np.random.default_rng(0).normal(size=(200, 3)))
