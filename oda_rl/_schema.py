@@ -16,7 +16,7 @@ A rule is a function of the value and the sizes that calls `expect`.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from oda_rl._schema_texts import RefusedError, Sizes, check_text, expect, refuse, size_of
+from oda_rl._schema_texts import NotStoredError, RefusedError, Sizes, check_text, expect, refuse, size_of
 
 Schema = Any
 # The state of a generator of random numbers.
@@ -169,12 +169,15 @@ class _Check:
 
 
 def _own(place: str, function: Callable[[Any, Sizes], Any], value: Any, sizes: Sizes) -> Any:
-    """Call a rule or a schema function; any error that it raises becomes a RefusedError."""
+    """Call a rule or a schema function; an error that it raises becomes a RefusedError.
+
+    A NotStoredError does not, since it is not a fault of the value.
+    """
     try:
         return function(value, sizes)
     except RefusedError as error:
         raise RefusedError(inside(place, error.place), error.found, error.accepted) from None
-    except Warning:  # raised only if the user has made warnings errors: not a fault of the value
+    except (NotStoredError, Warning):  # a warning is raised only if the user has made it an error
         raise
     except Exception as error:
         found = f"is inconsistent with other entries ({type(error).__name__}: {error})"

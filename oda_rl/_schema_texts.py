@@ -53,6 +53,10 @@ class RefusedError(Exception):
         self.place, self.found, self.accepted = place, found, accepted
 
 
+class NotStoredError(ValueError):
+    """A model needs an object that its file does not contain, and that must be given to `load`."""
+
+
 class ArraySpec(NamedTuple):
     """Dtype and shape of an array that has not been read."""
 

@@ -38,7 +38,7 @@ from oda_rl._archive import (
     unpack,
     write,
 )
-from oda_rl._schema import RefusedError, Schema, check
+from oda_rl._schema import NotStoredError, RefusedError, Schema, check
 
 FORMAT = "oda_rl"
 VERSION = 6
@@ -299,6 +299,8 @@ def _explained(file: Any, name: str) -> Iterator[zipfile.ZipFile]:
         raise
     except _ForeignError as error:
         raise ModelFileError(f"{name} is not a model file of oda_rl: {error}.") from error
+    except NotStoredError as error:
+        raise ModelFileError(f"no model can be restored from {name}: {error}") from error
     except RefusedError as error:
         raise ModelFileError(f"{name} is damaged or was edited: {error}.") from error
     except DamagedError as error:

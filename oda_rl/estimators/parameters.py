@@ -14,8 +14,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 
-from oda_rl._schema import Either, Rules, Schema, Sizes, anything, expect
-from oda_rl.codebook.divergences import Divergence, get_divergence
+from oda_rl._schema import Either, NotStoredError, Rules, Schema, Sizes, anything, expect
+from oda_rl.codebook.divergences import DIVERGENCES, Divergence, get_divergence
 from oda_rl.estimators.classes import labels_of
 
 COUNT = Interval(Integral, 1, None, closed="left")
@@ -178,10 +178,18 @@ def stored(estimator: Any, /, **others: Any) -> dict[str, Any]:
 def restored(cls: Any, state: Mapping[str, Any], /, **given: Any) -> Any:
     """Make an estimator of a class with the parameters and the form of the data from `stored`.
 
-    Parameters in `given` that are not None replace the stored ones.
+    Parameters in `given` that are not None replace the stored ones. Raises a NotStoredError if the
+    divergence is not one of the package's.
     """
     given = {name: value for name, value in given.items() if value is not None}
-    estimator = cls(**{**state["parameters"], **given})
+    parameters = {**state["parameters"], **given}
+    name = parameters.get("divergence")
+    if isinstance(name, str) and name not in DIVERGENCES:
+        raise NotStoredError(
+            f"divergence must be one of {sorted(DIVERGENCES)}, got {name!r}; of a divergence of your "
+            "own, files contain only the name: give it to load(path, divergence=...)."
+        )
+    estimator = cls(**parameters)
     for name, value in state["form"].items():
         setattr(estimator, name, value)
     return estimator

@@ -10,7 +10,7 @@ from oda_rl import storage
 from oda_rl._schema import GENERATOR, Schema, Sizes, maybe
 from oda_rl._types import Array
 from oda_rl._validation import OF_DATA
-from oda_rl.codebook.divergences import SMALLEST_SQUARE
+from oda_rl.codebook.divergences import SMALLEST_SQUARE, Divergence
 from oda_rl.estimators.drift import (
     RELEARN_AT,
     UNDIVIDED,
@@ -172,25 +172,29 @@ class StreamTree(Forgetful, TreeEstimator):
 
     @classmethod
     def load(  # type: ignore[override]
-        cls, path: storage.PathOrFile, resolutions: Sequence[Any] | None = None
+        cls,
+        path: storage.PathOrFile,
+        resolutions: Sequence[Any] | None = None,
+        divergence: Divergence | None = None,
     ) -> Self:
         """Read an estimator from a model file, as `ODAPartition.load` does.
 
         User-defined functions or transformers are not stored: if the estimator was saved with any, pass
-        the same `resolutions` again, fitted.
+        the same `resolutions` again, fitted, and the same `divergence`.
         """
-        state = storage.load(path, cls.__name__, cls._schema())
+        state = storage.load(path, cls.__name__, cls._schema(divergence))
         with storage.restoring(path):
             features = Features.restored(state["session"]["features"], resolutions)
             specs = [None if one is None else one.spec for one in features.maps]
             given = specs if state["has_resolutions"] else None
-            model: Self = restored(cls, state, estimator=_template_of(state), resolutions=given)
+            template = _template_of(state, divergence)
+            model: Self = restored(cls, state, estimator=template, resolutions=given)
             model._set_state(state, features)
         return model
 
     @classmethod
-    def _schema(cls) -> dict[str, Schema]:
-        """Return the schema of a model file."""
+    def _schema(cls, divergence: Divergence | None = None) -> dict[str, Schema]:
+        """Return the schema of a model file; `divergence` is as for `load`."""
         schema = declared(cls)
         form = schema.pop("form") | {"classes_?": CLASSES}
         schema["parameters"] |= dict.fromkeys(("estimator", "resolutions"))  # stored separately
@@ -199,7 +203,8 @@ class StreamTree(Forgetful, TreeEstimator):
             return (set(KINDS), declared(KINDS[around["estimator"][0]])["parameters"])
 
         def settings(around: Any) -> TreeSettings:
-            model = restored(cls, {**around, "form": {}}, estimator=_template_of(around))
+            template = _template_of(around, divergence)
+            model = restored(cls, {**around, "form": {}}, estimator=template)
             found: TreeSettings = model._settings(begin=True)
             return found
 
@@ -266,7 +271,8 @@ class StreamTree(Forgetful, TreeEstimator):
         self._watch = Watch.restored(state["watch"], self._session.tree.of_state, self._relearn_at)
 
 
-def _template_of(state: dict[str, Any]) -> Any:
-    """The estimator that a tree was built over."""
+def _template_of(state: dict[str, Any], divergence: Divergence | None) -> Any:
+    """The estimator that a tree was built over, with another `divergence` if that is not None."""
     kind, parameters = state["estimator"]
-    return restored(KINDS[kind], {"parameters": parameters, "form": {}})
+    given = {"divergence": divergence} if "divergence" in parameters else {}
+    return restored(KINDS[kind], {"parameters": parameters, "form": {}}, **given)
