@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -155,18 +156,24 @@ class BaseMap(TransformerMixin, BaseEstimator):
         raise NotImplementedError
 
 
-def check_not_empty(name: str, values: Sequence[Any]) -> None:
-    """Raise a ValueError if a list of resolutions is empty."""
-    if len(values) == 0:
+def listed(name: str, values: Any) -> list[Any]:
+    """A sequence of resolutions as a list; raises a ValueError if it is none, or empty."""
+    if isinstance(values, str) or not np.iterable(values):
+        raise ValueError(f"{name} must be a list with an item for each resolution, got {values!r}.")
+    found = list(values)
+    if len(found) == 0:
         raise ValueError(f"{name} must name at least one resolution, got none.")
+    return found
 
 
-def check_falling(name: str, values: Sequence[int], least: int, most: int, shape: object) -> None:
-    """Raise a ValueError unless the values strictly fall, and lie between `least` and `most`."""
-    check_not_empty(name, values)
-    falling = all(a > b for a, b in pairwise(values))
-    if not falling or not all(least <= value <= most for value in values):
+def falling(name: str, values: Any, least: int, most: int, shape: object) -> list[Any]:
+    """Integers as a list; raises a ValueError unless they fall and lie between `least` and `most`."""
+    found = listed(name, values)
+    whole = all(isinstance(one, Integral) and not isinstance(one, bool) for one in found)
+    fall = whole and all(a > b for a, b in pairwise(found))
+    if not fall or not all(least <= one <= most for one in found):
         raise ValueError(
-            f"{name} must decrease from coarse to fine and lie between {least} and {most} for the "
-            f"shape {shape!r}, got {list(values)}."
+            f"{name} must be integers that decrease from coarse to fine and lie between {least} and "
+            f"{most} for the shape {shape!r}, got {values!r}."
         )
+    return found

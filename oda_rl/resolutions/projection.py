@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.decomposition import PCA
 
 from oda_rl._types import Array
-from oda_rl.resolutions.base import BaseMap, check_not_empty
+from oda_rl.resolutions.base import BaseMap, listed
 
 
 @dataclass(eq=False, repr=False)
@@ -155,10 +155,9 @@ def projection_pyramid(columns: Sequence[int | Sequence[int] | slice | None]) ->
     >>> projection_pyramid([1, None])
     [Projection(columns=slice(0, 1, None)), Projection()]
     """
-    check_not_empty("columns", columns)
     return [
         Projection(slice(0, int(chosen)) if isinstance(chosen, int | np.integer) else chosen)
-        for chosen in columns
+        for chosen in listed("columns", columns)
     ]
 
 
@@ -184,5 +183,5 @@ def pca_pyramid(
     >>> pca_pyramid([2, None])
     [PCA(n_components=2, random_state=0), Projection()]
     """
-    check_not_empty("n_components", n_components)
-    return [Projection() if n is None else principal(n, whiten) for n in n_components]
+    chosen = listed("n_components", n_components)
+    return [Projection() if n is None else principal(n, whiten) for n in chosen]

@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 
 from oda_rl._types import Array
 from oda_rl._validation import check_at_least
-from oda_rl.resolutions.base import BaseMap, check_falling
+from oda_rl.resolutions.base import BaseMap, falling
 from oda_rl.resolutions.projection import principal
 from oda_rl.resolutions.wavelets import most_halvings, numbered, side_lengths, signal_shape
 
@@ -208,7 +208,7 @@ def scattering_pyramid(
     Raises
     ------
     ValueError
-        If `windows` do not strictly fall, or are too wide for `shape`.
+        If `windows` are not integers that strictly fall, or are too wide for `shape`.
 
     Notes
     -----
@@ -222,8 +222,8 @@ def scattering_pyramid(
     [3, 2]
     """
     widest = most_halvings(side_lengths(shape, 2))
-    chosen = list(range(widest, max(0, widest - 2), -1)) if windows is None else list(windows)
-    check_falling("windows", chosen, 1, widest, shape)
+    largest = range(widest, max(0, widest - 2), -1)
+    chosen = falling("windows", largest if windows is None else windows, 1, widest, shape)
     return [_followed(Scattering(shape, J, **settings), n_components, discriminant) for J in chosen]
 
 

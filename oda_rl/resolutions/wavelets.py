@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from importlib import import_module
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.base import BaseEstimator
 
 from oda_rl._types import Array
 from oda_rl._validation import check_at_least
-from oda_rl.resolutions.base import BaseMap, check_falling
+from oda_rl.resolutions.base import BaseMap, falling
 
 KINDS = ("approximation", "coefficients", "modulus")
 
@@ -216,7 +217,7 @@ def wavelet_pyramid(
     Raises
     ------
     ValueError
-        If `levels` do not strictly fall, or a level is too high for `shape`.
+        If `levels` are not integers that strictly fall, or a level is too high for `shape`.
 
     Examples
     --------
@@ -226,8 +227,15 @@ def wavelet_pyramid(
     most = most_halvings(side_lengths(shape, 2))
     if levels is None:
         levels = min(2, most - 1)
-    chosen = list(range(int(levels), -1, -1)) if isinstance(levels, int | np.integer) else list(levels)
-    check_falling("levels", chosen, 0, most, shape)
+    if np.iterable(levels):
+        chosen = falling("levels", levels, 0, most, shape)
+    elif isinstance(levels, Integral) and not isinstance(levels, bool) and 0 <= levels <= most:
+        chosen = list(range(int(levels), -1, -1))
+    else:
+        raise ValueError(
+            f"levels must lie between 0 and {most} for the shape {shape!r}, as an integer or as a list "
+            f"of integers that decrease from coarse to fine, got {levels!r}."
+        )
     return [
         WaveletPyramid(shape, level, wavelet=wavelet, mode=mode, kind=kind, channels=channels)
         for level in chosen

@@ -268,12 +268,20 @@ def test_pyramids_go_from_coarse_to_fine(images, labels):
 
 def test_pyramids_say_what_is_wrong():
     cases = [
-        (lambda: wavelet_pyramid((8, 8), [0, 1]), "levels must decrease from coarse to fine"),
-        (lambda: wavelet_pyramid((8, 8), 4), "levels must .* lie between 0 and 3"),
+        (lambda: wavelet_pyramid((8, 8), [0, 1]), "levels must .* decrease from coarse to fine"),
+        (lambda: wavelet_pyramid((8, 8), [1.5, 0.5]), r"levels must be integers .* got \[1.5, 0.5\]"),
+        (lambda: wavelet_pyramid((8, 8), [2, None]), r"levels must be integers .* got \[2, None\]"),
+        (lambda: wavelet_pyramid((8, 8), 4), "levels must lie between 0 and 3 .* got 4"),
+        (lambda: wavelet_pyramid((8, 8), -1), "levels must lie between 0 and 3 .* got -1"),
+        (lambda: wavelet_pyramid((8, 8), 1.5), "levels must lie .* as an integer or as a list .* 1.5"),
         (lambda: wavelet_pyramid((8, 8), []), "levels must name at least one"),
         (lambda: wavelet_pyramid((8, 1)), "shape must be at least 2"),
         (lambda: wavelet_pyramid((2, 2, 2)), "shape must be the length"),
         (lambda: scattering_pyramid((8, 8), [4, 2]), "windows must .* between 1 and 3"),
+        (lambda: scattering_pyramid((8, 8), 2), "windows must be a list .* got 2"),
+        (lambda: scattering_pyramid((8, 8), [1.5]), r"windows must be integers .* got \[1.5\]"),
+        (lambda: pca_pyramid(3), "n_components must be a list .* got 3"),
+        (lambda: projection_pyramid(3), "columns must be a list .* got 3"),
         (lambda: pca_pyramid([]), "n_components must name at least one"),
         (lambda: pca_pyramid([1.5]), "n_components must be an integer"),
     ]
