@@ -23,6 +23,8 @@ ACCEPTED = (
     "a transformer, a callable, None (the data as they are), an integer (of principal components), a "
     "number between 0 and 1 (fraction of the variance), columns as a list or a slice, or a matrix"
 )
+# Errors of maps with more letters are shortened.
+MOST_LETTERS = 400
 # Classes that are affine for all values of their parameters, except `clip=True`.
 AFFINE = (
     "IncrementalPCA",
@@ -229,11 +231,14 @@ def as_map(spec: Any, name: str = "the feature map") -> FeatureMap:
 
 @contextmanager
 def _errors_named(name: str) -> Iterator[None]:
-    """Add the name of the map to errors raised within the context."""
+    """Add the name of the map to errors raised within the context; long ones are shortened."""
     try:
         yield
     except ValueError as error:
-        raise ValueError(f"{name}: {error}") from error
+        text = " ".join(str(error).split())  # some of scikit-learn's contain all targets
+        if len(text) > MOST_LETTERS:
+            text = f"{text[: MOST_LETTERS // 2]} ... {text[-MOST_LETTERS // 4 :]}"
+        raise ValueError(f"{name}: {text}") from error
     except BaseException as error:
         error.add_note(f"Raised by {name}.")
         raise

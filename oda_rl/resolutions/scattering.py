@@ -196,7 +196,7 @@ def scattering_pyramid(
     discriminant : bool, default=False
         Whether linear discriminant analysis follows. It gives one feature fewer than there are classes,
         makes distances far cheaper to compute and classes round. It needs labels at `fit`, hence it is
-        for classifiers only.
+        for classifiers only: trees of other estimators refuse it.
     **settings
         Further parameters of `Scattering`, such as `order` or `compression`.
 

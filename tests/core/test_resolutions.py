@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline, make_pipeline, make_union
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from oda_rl import storage
+from oda_rl import MultiResolutionODA, ODAPartition, ODARegressor, storage
 from oda_rl._schema import anything
 from oda_rl.resolutions import (
     EffectMap,
@@ -124,6 +124,22 @@ def test_other_specs_are_refused_by_name(spec):
 def test_a_map_that_goes_wrong_is_named(images, spec, message):
     with pytest.raises(ValueError, match=f"^resolution 2.*{message}"):
         as_map(spec, "resolution 2").fit(images)
+
+
+@pytest.mark.parametrize("estimator", [ODARegressor(), ODAPartition()], ids=str)
+def test_maps_that_need_classes_are_refused_without_classes(images, estimator):
+    target = images[:, 0] + 0.1
+    for maps in (scattering_pyramid((8, 8), discriminant=True), [None, LinearDiscriminantAnalysis()]):
+        model = MultiResolutionODA(estimator, layers=2, resolutions=maps)
+        with pytest.raises(ValueError, match=r"resolution [01] must be .* got LinearDiscriminantAnaly"):
+            model.fit(images, target)
+
+
+def test_long_errors_of_maps_are_shortened(images):
+    """Scikit-learn's error for targets that are no classes contains all of them."""
+    with pytest.raises(ValueError, match=r"^the feature map: Unknown label type") as info:
+        as_map(LinearDiscriminantAnalysis()).fit(images, np.linspace(0.0, 1.0, len(images)))
+    assert len(str(info.value)) < 400
 
 
 def test_a_map_may_not_change_its_number_of_features(images):

@@ -5,6 +5,7 @@ from copy import copy
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator, is_classifier
 
 from oda_rl._schema import Either, Rules, Schema, Sized, Sizes, expect
 from oda_rl._types import Array, Labels
@@ -63,6 +64,21 @@ def maps_of(resolutions: Any, n_layers: int) -> list[Any]:
     return [
         None if spec is None else as_map(spec, f"resolution {i}") for i, spec in enumerate(resolutions)
     ]
+
+
+def check_targets_of(maps: Sequence[Any], kind: str) -> None:
+    """Raise a ValueError for an unfitted map that needs classes, unless the tree is a classifier.
+
+    `kind` is that of `TreeSettings`.
+    """
+    for one in maps if kind != "classifier" else ():
+        spec = None if one is None else one.spec
+        if isinstance(spec, BaseEstimator) and is_classifier(spec):
+            _, last = getattr(spec, "steps", [("", spec)])[-1]  # of a Pipeline
+            raise ValueError(
+                f"{one.name} must be a map that needs no classes, as the estimator is a {kind}, got "
+                f"{type(last).__name__}; scattering_pyramid then accepts only discriminant=False."
+            )
 
 
 class Features:

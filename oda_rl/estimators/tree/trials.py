@@ -10,7 +10,7 @@ from oda_rl._statistics import KNOTS, have_tails
 from oda_rl._types import Array
 from oda_rl.estimators.regression.pilot import LEAST_RELEVANCE, relevance_of
 from oda_rl.estimators.targets import Data
-from oda_rl.estimators.tree.features import Features, maps_of
+from oda_rl.estimators.tree.features import Features, check_targets_of, maps_of
 from oda_rl.estimators.tree.growth import Growth
 from oda_rl.estimators.tree.settings import TreeSettings
 
@@ -111,7 +111,9 @@ def features_for(
     If `resolutions` is None and `tried` is true, the features of `trials_for` are tried one after the
     other. Those that clearly lower the error of trees on samples left out are used.
     """
-    best = Trial(maps_of(resolutions, len(settings.layers)), False)
+    maps = maps_of(resolutions, len(settings.layers))
+    check_targets_of(maps, settings.kind)
+    best = Trial(maps, False)
     if tried and resolutions is None:
         losses: Array | None = None
         for trial in trials_for(settings, data):
