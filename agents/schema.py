@@ -14,6 +14,7 @@ from oda_rl._schema_texts import MAX_COUNT, ArraySpec
 from oda_rl.agents.actions import ActionCodec, restore_space
 from oda_rl.agents.codecs import COMPONENTS, Components, PrincipalCodec, make_codec
 from oda_rl.agents.observation_parts import MOST_FEATURES
+from oda_rl.agents.observation_scale import MOST_RANGES
 from oda_rl.agents.observations import ObservationCodec
 from oda_rl.agents.random_blocks import BLOCK
 from oda_rl.envs.spaces import LARGEST
@@ -114,8 +115,10 @@ def range_schema(warmup_steps: int) -> Schema:
 
 
 def _is_range(state: Any) -> bool:
-    width = state["upper"] - state["lower"]
-    return bool(np.all(np.isfinite(width) & (width > 0.0)))
+    with np.errstate(over="ignore"):
+        width = state["upper"] - state["lower"]
+        farthest = MOST_RANGES * width  # where observations are clipped
+    return bool(np.all(np.isfinite(farthest) & (width > 0.0)))
 
 
 def _warm_up(steps: int, learned: dict[str, str], is_sound: Callable[[Any], bool]) -> Schema:
