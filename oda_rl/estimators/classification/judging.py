@@ -271,7 +271,7 @@ def mix_logits(
         return
     if mixing is None:
         if is_quick:
-            session.local, session.choice = None, session.choice._replace(losses=[], power=1.0)
+            session.local, session.choice = None, session.choice._replace(losses=(), power=1.0)
         else:
             local.observe(every)
         return
