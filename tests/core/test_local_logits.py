@@ -154,3 +154,14 @@ def test_a_stream_is_not_fitted_where_that_is_no_better():
     )
     assert model.local_weights_[1] == 0.0
     assert model._session.n_fitted == 0
+
+
+def test_logits_of_a_fit_are_dropped_where_a_stream_changes_quickly():
+    X, y = curved(1000)
+    model = ODAClassifier(random_state=0).fit(X[:600], y[:600])
+    assert model.n_local_cells_ > 0
+    model._session.following.memory = 1.0  # as where classes move by their width within a few samples
+    model.partial_fit(X[600:], y[600:])
+    assert model.n_local_cells_ == 0
+    again = reloaded(model)
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
