@@ -14,13 +14,14 @@ from oda_rl._schema_texts import MAX_COUNT, ArraySpec
 from oda_rl.agents.actions import ActionCodec, restore_space
 from oda_rl.agents.codecs import COMPONENTS, Components, PrincipalCodec, make_codec
 from oda_rl.agents.observation_parts import MOST_FEATURES
-from oda_rl.agents.observation_scale import MOST_RANGES
 from oda_rl.agents.observations import ObservationCodec
 from oda_rl.agents.random_blocks import BLOCK
 from oda_rl.envs.spaces import LARGEST
 
 # Largest values accepted in a file: `n` of a Discrete space, number of environments, size of `start`.
 MOST_VALUES, MOST_ENVS, FARTHEST_START = 2**17, 2**14, 2**62
+# Widest range of observations in a file; they are clipped at a thousand ranges, which must be finite
+WIDEST = 1e300
 # What a change of an environment may affect; "all" stands for a wrapper of which nothing is known
 CHANGED = "observations", "actions", "rewards", "dynamics", "all"
 # Most levels of lists and dictionaries in a keyword argument of an environment
@@ -117,8 +118,7 @@ def range_schema(warmup_steps: int) -> Schema:
 def _is_range(state: Any) -> bool:
     with np.errstate(over="ignore"):
         width = state["upper"] - state["lower"]
-        farthest = MOST_RANGES * width  # where observations are clipped
-    return bool(np.all(np.isfinite(farthest) & (width > 0.0)))
+    return bool(np.all((width <= WIDEST) & (width > 0.0)))
 
 
 def _warm_up(steps: int, learned: dict[str, str], is_sound: Callable[[Any], bool]) -> Schema:
