@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
-from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition
+from oda_rl import MultiResolutionODA, ODAPartition
 from oda_rl.codebook.divergences import DIVERGENCES, Divergence, get_divergence
 
 
@@ -107,14 +107,11 @@ def test_a_divergence_of_ones_own_is_stored_by_its_name():
 def test_a_tree_is_loaded_with_a_divergence_of_ones_own():
     samples = np.exp(np.random.default_rng(0).normal(size=(300, 3)))
     own, file = own_divergence(), io.BytesIO()
-    template = ODAClassifier(divergence=own)
-    model = MultiResolutionODA(template, layers=2, random_state=0).fit(samples, samples[:, 0] > 1.0)
+    model = MultiResolutionODA(ODAPartition(4, divergence=own), layers=2, random_state=0).fit(samples)
     model.save(file)
     file.seek(0)
     again = MultiResolutionODA.load(file, divergence=own)
-    for one in (model, again):
-        one.partial_fit(samples[:50], samples[:50, 0] > 1.0)
-    np.testing.assert_array_equal(again.predict_proba(samples), model.predict_proba(samples))
+    np.testing.assert_array_equal(again.predict(samples), model.predict(samples))
     file.seek(0)
     with pytest.raises(ValueError, match=r"^no model can be .* load\(path, divergence=\.\.\.\)"):
         MultiResolutionODA.load(file)

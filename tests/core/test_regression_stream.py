@@ -27,7 +27,7 @@ def streamed(X, y, local_model="linear"):
     return model
 
 
-def ordinary(n=2000, seed=0):
+def ordinary(n=1000, seed=0):
     X = np.random.default_rng(seed).normal(size=(n, 3))
     return X, function(X)
 
