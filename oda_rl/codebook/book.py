@@ -276,7 +276,8 @@ class Codebook:
 
     def merge_surplus(self, max_cells: int) -> int:
         """Merge the closest cells of one label until `max_cells` are left; returns the mergers."""
-        for _ in range(surplus := max(0, self.n_cells - max_cells)):
+        surplus = max(0, self.n_cells - max_cells)
+        for _ in range(surplus):
             i, k = divmod(int(self.pair_distances().argmin()), self.n_cells)
             self.merge(min(i, k), max(i, k))
         return surplus
@@ -303,10 +304,9 @@ class Codebook:
     def with_fields(self, payload: Mapping[str, tuple[int, str]]) -> "Codebook":
         """A copy whose cells have the fields `payload`; those that are new are zero."""
         made = Codebook(self.n_features, payload, self.divergence, capacity=self.n_cells)
-        rows = np.zeros((len(made.payload), self.n_cells))
+        made.set_state(self.get_state() | {"payload": np.zeros((len(made.payload), self.n_cells))})
         for name in made.fields.keys() & self.fields.keys():
-            rows[made.rows(name)] = self[name]
-        made.set_state(self.get_state() | {"payload": rows})
+            made[name][:] = self[name]
         return made
 
     # -- storing ---------------------------------------------------------------------------------

@@ -24,6 +24,8 @@ CONFIDENCE = 1e-4
 # Numbers of samples since learning began at which trees learn from all of them once more: one step per
 # sample is not enough. Other estimators have numbers of their own.
 RELEARN_AT = (128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
+# Estimators that are fitted to a stream keep a fitted model unless there are so many times its samples.
+RENEWAL = 2.0
 # Number of losses that stand for the samples of a fit, and the most of its samples that are predicted.
 EXPECTED = 1000
 # Least variance of outputs, for a division
@@ -252,10 +254,15 @@ class Watch:
             self._compare(learner)
 
     def _relearn(self, learner: Forgetful) -> None:
-        since, last = self.count - self.begun, learner._relearn_at[-1]
+        since = self.count - self.begun
         if since in learner._relearn_at:
             learner._relearn(self.latest.last(since))
-        self.latest.n = last if since < last else RECENT
+        self.latest.n = self._n_latest(learner._relearn_at)
+
+    def _n_latest(self, relearn_at: tuple[int, ...]) -> int:
+        """The number of latest samples to keep: all, until they have been learned from once more."""
+        gathers = len(relearn_at) > 0 and self.count - self.begun < relearn_at[-1]
+        return relearn_at[-1] if gathers else RECENT
 
     def insert_classes(self, places: list[int]) -> None:
         """Insert new classes at these numbers, in ascending order."""
@@ -311,8 +318,7 @@ class Watch:
         watch.judge = None if state["judge"] is None else judge(state["judge"])
         if state["recent"] is not None:
             recent = Data(**state["recent"])
-            gathering = relearn_at and watch.count - watch.begun < relearn_at[-1]
-            watch.latest.n = max(relearn_at[-1] if gathering else RECENT, len(recent.weight))
+            watch.latest.n = max(watch._n_latest(relearn_at), len(recent.weight))
             watch.latest.add(recent)
         return watch
 

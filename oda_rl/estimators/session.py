@@ -265,7 +265,7 @@ class Run:
         divergence, d = self.settings.divergence, samples.shape[1]
         critical, mean, axis, variances = divergence.moments(samples, weight)
         fields = {"spread": (d, "mean"), **self.payload}
-        fields.pop(without or "", None)
+        fields = {name: field for name, field in fields.items() if name != without}
         book = Codebook(d, fields, divergence, min(CAPACITY, self.settings.max_codevectors))
         book.add(mean)
         book.axis[:, 0] = axis

@@ -90,31 +90,21 @@ def test_a_divergence_of_ones_own_learns_what_the_packages_own_does():
     np.testing.assert_allclose(own.association(samples), known.association(samples), rtol=1e-6)
 
 
-def test_a_divergence_of_ones_own_is_stored_by_its_name():
-    samples = np.exp(np.random.default_rng(0).normal(size=(100, 3)))
-    own = own_divergence()
-    model = ODAPartition(3, divergence=own, random_state=0).fit(samples)
-    file = io.BytesIO()
-    model.save(file)
-    file.seek(0)
-    again = ODAPartition.load(file, divergence=own)
-    np.testing.assert_array_equal(again.predict(samples), model.predict(samples))
-    file.seek(0)
-    with pytest.raises(ValueError, match=r"one of .* got 'own'; .* load\(path, divergence=\.\.\.\)"):
-        ODAPartition.load(file)
-
-
-def test_a_tree_is_loaded_with_a_divergence_of_ones_own():
+@pytest.mark.parametrize("is_tree", [False, True], ids=["partition", "tree"])
+def test_a_divergence_of_ones_own_is_stored_by_its_name(is_tree):
     samples = np.exp(np.random.default_rng(0).normal(size=(300, 3)))
     own, file = own_divergence(), io.BytesIO()
-    model = MultiResolutionODA(ODAPartition(4, divergence=own), layers=2, random_state=0).fit(samples)
-    model.save(file)
+    model = ODAPartition(4, divergence=own, random_state=0)
+    if is_tree:
+        model = MultiResolutionODA(model, layers=2, random_state=0)
+    model.fit(samples).save(file)
     file.seek(0)
-    again = MultiResolutionODA.load(file, divergence=own)
+    again = type(model).load(file, divergence=own)
     np.testing.assert_array_equal(again.predict(samples), model.predict(samples))
     file.seek(0)
-    with pytest.raises(ValueError, match=r"^no model can be .* load\(path, divergence=\.\.\.\)"):
-        MultiResolutionODA.load(file)
+    message = r"^no model can be .* one of .* got 'own'; .* load\(path, divergence=\.\.\.\)"
+    with pytest.raises(ValueError, match=message):
+        type(model).load(file)
 
 
 def test_a_divergence_of_ones_own_can_be_copied_and_pickled():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from oda_rl import Codebook
 from oda_rl.codebook import learning
 from oda_rl.codebook.association import GENERALIZED_KL, ITAKURA_SAITO, SQUARED_EUCLIDEAN
-from oda_rl.codebook.model_learning import Models
+from oda_rl.codebook.model_learning import FORGETTING, Models
 
 KINDS = {
     "squared_euclidean": SQUARED_EUCLIDEAN,
@@ -96,7 +96,7 @@ def test_cells_move_as_without_models():
         theta, gain, seen, noise = (book.payload[book.rows(name)] for name in rows)
         cells = theta, gain, seen[0], noise
         models = Models(
-            samples[:, 2:].copy(), 2, np.ones(2), *cells, 1.0, np.array([1.0, 0.0]), False, 0.002
+            samples[:, 2:].copy(), 2, np.ones(2), *cells, 1.0, np.array([1.0, 0.0]), False, FORGETTING
         )
         found = learning.anneal(
             samples,

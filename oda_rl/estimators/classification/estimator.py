@@ -157,8 +157,8 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     memory of cells that would otherwise lag behind (`memory_`), unless `forgetting` is None. It is also
     fitted, at 256 samples since learning began and three doublings, where a fit of the first of these
     classifies the latest clearly better than the stream did. It rescales the features whenever the
-    number of samples has doubled. With `mode="majority"` or `"lvq"`, and
-    with `fine_tune`, a stream is learned in a Python loop over samples.
+    number of samples has doubled. With `mode="majority"` or `"lvq"`, and with `fine_tune`, a stream is
+    learned in a Python loop over samples.
 
     References
     ----------

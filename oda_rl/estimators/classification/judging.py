@@ -250,6 +250,11 @@ def may_mix(session: "ClassSession") -> bool:
     return (settings.local_model, settings.mode, settings.fine_tune) == ("auto", "conditional", None)
 
 
+def learns_at_once(session: "ClassSession") -> bool:
+    """Whether logits learn from each sample as it comes, and not from whole pieces of a stream."""
+    return session.local is not None and session.mixing is None and session.n_fitted == 0
+
+
 def begin_mixing(session: "ClassSession", wait: int = 0) -> None:
     """Start to try local logits with the densities of a stream, if settings allow it; see `Mixing`."""
     if may_mix(session):
@@ -267,7 +272,7 @@ def mix_logits(
     the stream changes quickly: then widths are tried as without a fit, too.
     """
     local, mixing, is_quick = session.local, session.mixing, session.following.is_quick
-    if local is None or (mixing is None and session.n_fitted == 0):
+    if local is None or learns_at_once(session):
         return
     if mixing is None:
         if is_quick:

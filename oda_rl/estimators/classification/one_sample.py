@@ -11,6 +11,7 @@ from oda_rl._jit import kernel
 from oda_rl._structs import Float1, Float2, Int1, count_slots, make_opener
 from oda_rl._types import Array, Labels
 from oda_rl.estimators.classification.book import RELATIVE_WIDTH, LiveCells
+from oda_rl.estimators.classification.judging import learns_at_once
 from oda_rl.estimators.classification.kernels import put_cells, weigh_cells
 from oda_rl.estimators.feature_scaling import add_moments, scale_samples
 from oda_rl.estimators.one_sample import (
@@ -246,7 +247,7 @@ def _count_plain(session: "ClassSession", numbers: list[int]) -> int:
     settings = session.settings
     if settings.mode != "conditional" or settings.fine_tune is not None:
         return 0
-    if session.local is not None and session.mixing is None and session.n_fitted == 0:
+    if learns_at_once(session):
         return 0
     n, left = len(numbers), session.rescale_at - 1 - session.n_measured
     for i, c in enumerate(numbers):

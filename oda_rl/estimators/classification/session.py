@@ -10,7 +10,7 @@ from oda_rl.estimators.classification.annealing import ClassSettings, new_run
 from oda_rl.estimators.classification.book import ClassBook, LiveCells, book_of_session, move
 from oda_rl.estimators.classification.fine_tuning import repel, tune
 from oda_rl.estimators.classification.following import Following
-from oda_rl.estimators.classification.judging import WIDTHS, Mixing, begin_mixing
+from oda_rl.estimators.classification.judging import WIDTHS, Mixing, begin_mixing, learns_at_once
 from oda_rl.estimators.classification.local_logits import LocalLogits
 from oda_rl.estimators.classification.one_sample import PreparedClasses
 from oda_rl.estimators.classification.validation import Choice
@@ -147,7 +147,7 @@ class ClassSession:
         """Learn from samples with class numbers, in their order."""
         self.n_seen += len(data.weight)
         self.fixed = None
-        if self.local is not None and self.mixing is None and self.n_fitted == 0:
+        if self.local is not None and learns_at_once(self):
             self.local.observe(data)
         while len(data.weight) > 0:
             n = self.rescale_at - self.n_measured

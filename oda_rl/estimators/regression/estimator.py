@@ -141,11 +141,11 @@ class ODARegressor(Forgetful, CodebookRegressor):
     association probabilities of eq. 6, without weights.
 
     If inputs have long tails, `fit` maps them to a normal distribution by their ranks, if this clearly
-    lowers cross-validated errors. Models are then linear in the mapped inputs.
-    With several features it also tries their effects as further inputs: functions of one feature each,
-    linear between its levels or quantiles, whose sum approximates the outputs. They suit features that
-    are codes of categories, or whose effect jumps or bends in the same way everywhere. `coef_` and
-    `codevectors_` are those of the features themselves.
+    lowers cross-validated errors. Models are then linear in the mapped inputs. With several features it
+    also tries their effects as further inputs: functions of one feature each, linear between its levels
+    or quantiles, whose sum approximates the outputs. They suit features that are codes of categories, or
+    whose effect jumps or bends in the same way everywhere. `coef_` and `codevectors_` are those of the
+    features themselves.
 
     The samples of a stream are fitted as well, without a kernel machine: all since learning began, at
     256 and at 1,024 of them. After a fit, cells rest until a change is found, as models depend on them.
@@ -169,8 +169,8 @@ class ODARegressor(Forgetful, CodebookRegressor):
     >>> model = ODARegressor(8, random_state=0).fit(X, np.sin(X[:, 0]))
     >>> bool(abs(model.predict([[1.5]])[0] - np.sin(1.5)) < 0.05)
     True
-    >>> model.coef_.shape
-    (8, 1)
+    >>> model.coef_.shape, model.values_.shape
+    ((8, 1), (8,))
     >>> stream = ODARegressor(8, random_state=0)
     >>> for x in X:
     ...     _ = stream.partial_fit([x], np.sin(x))
@@ -344,7 +344,7 @@ class ODARegressor(Forgetful, CodebookRegressor):
         settings, models = self._settings(begin=True)
         self._run = RegressionRun(settings, models, *sizes, np.random.default_rng())
         self._run.set_state(state["run"])
-        kind = 1 + self.n_features_in_ if self._run.linear else 1, self._run.own
-        judge = partial(Predictor.restored, q=kind[0], own=kind[1])
+        q = 1 + self.n_features_in_ if self._run.linear else 1
+        judge = partial(Predictor.restored, q=q, own=self._run.own)
         self._watch = Watch.restored(state["watch"], judge, self._relearn_at)
         self._publish()

@@ -8,6 +8,7 @@ from oda_rl._effects import Effects
 from oda_rl._statistics import have_tails
 from oda_rl._types import Array
 from oda_rl.codebook.model_learning import INPUT_DISTORTION
+from oda_rl.estimators.drift import RENEWAL
 from oda_rl.estimators.progress import begin_stage
 from oda_rl.estimators.regression import mixture
 from oda_rl.estimators.regression.local_models import (
@@ -47,9 +48,8 @@ FEW_SAMPLES = 3
 FOLDS = 3
 # Models with more parameters are not trained while the cells of a fit move: a step costs their square.
 TRAINED = 64
-# Numbers of samples of a stream, since learning began, at which all of them are fitted. A model that is
-# already of a fit is kept unless there are RENEWAL times as many samples as in that fit.
-FIT_AT, RENEWAL = (256, 1024), 2.0
+# Numbers of samples of a stream, since learning began, at which all of them are fitted.
+FIT_AT = (256, 1024)
 # Passes over the samples for user-defined models.
 OWN_EPOCHS = 10
 # The mean squared error of all samples counts in each cell like this many samples.
