@@ -1,5 +1,7 @@
 """Local logits of the classifier: ranks, the mixture of linear logits, what it gains, streams, files."""
 
+import pickle
+
 import numpy as np
 import pytest
 from model_files import reloaded
@@ -103,6 +105,21 @@ def test_a_stream_of_logits():
     for one in (model, read):
         one.partial_fit(X, y)
     np.testing.assert_array_equal(read.predict_proba(X), model.predict_proba(X))
+
+
+@pytest.mark.parametrize("local_model", ["auto", "linear"])
+def test_predictions_of_single_samples_are_those_of_all_and_of_the_latest_logits(local_model):
+    X, y = skewed(500)
+    model = ODAClassifier(local_model=local_model, random_state=0).fit(X[:300], y[:300])
+    assert model.local_weights_[1] > 0.0
+    for t in range(300, 500):
+        model.partial_fit(X[t : t + 1], y[t : t + 1])
+        if t % 20 == 0:
+            found = model.predict(X)
+            np.testing.assert_array_equal(found, pickle.loads(pickle.dumps(model)).predict(X))
+            np.testing.assert_array_equal(found, [model.predict(X[i : i + 1])[0] for i in range(500)])
+            likely = model.predict_proba(X).argmax(axis=1)
+            np.testing.assert_array_equal(found, model.classes_[likely])
 
 
 @pytest.mark.parametrize("n", [4, 6, 12])

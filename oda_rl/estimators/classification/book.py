@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from oda_rl._schema import Either, Rules, Schema, some
+from oda_rl._statistics import log_softmax
 from oda_rl._structs import Float1, Float2, Int1
 from oda_rl._types import Array, Labels
 from oda_rl.codebook.divergences import Divergence
@@ -15,6 +16,7 @@ from oda_rl.estimators.feature_scaling import NO_SCALING, Scaling
 from oda_rl.estimators.session import Run
 
 if TYPE_CHECKING:
+    from oda_rl.estimators.classification.local_logits import LogitView
     from oda_rl.estimators.classification.session import ClassSession
 
 NO_VOTES: Array = np.empty((0, 0))
@@ -26,8 +28,8 @@ RELATIVE_WIDTH = 1e-6
 FLOOR = 0.02
 # Weight of the error rate next to the log loss, which alone would prefer confidence to accuracy.
 ERROR = 3.0
-# Least probability by densities when they are mixed with other probabilities.
-LEAST = 1e-6
+# Logarithm of the least probability by densities when they are mixed with other probabilities.
+LOG_LEAST = float(np.log(1e-6))
 # Locations (n_features, capacity), weights (capacity,) and variances of cells, and their number.
 RunCells = tuple[Array, Array, Array, int]
 
@@ -61,17 +63,27 @@ class ClassBook(NamedTuple):
             joint = top + np.log(np.exp(cells - top) @ self.votes)
         return np.asarray(joint - 0.5 * d * np.log(self.widths[0]))
 
-    def most_likely(self, samples: Array, scaling: Scaling, divergence: Divergence) -> Labels:
+    def most_likely(
+        self,
+        samples: Array,
+        scaling: Scaling,
+        divergence: Divergence,
+        view: "LogitView | None" = None,
+    ) -> Labels:
         """The class numbers (n_samples,) of raw samples: those with the largest `log_joint`.
 
-        Classes must have codebooks of their own.
+        Classes must have codebooks of their own. With a `view` of local logits, their log-probabilities
+        are mixed with those of densities.
         """
+        logits: Any = None
+        if view is not None:
+            logits = (samples, LOG_LEAST, view.density, view.logits, *view.arrays)
         if len(samples) > FEW:
             samples, scaling = scaling(samples), NO_SCALING
         out = np.empty(len(samples), dtype=np.int64)
         location = np.ascontiguousarray(self.codevectors.T)
         cells = location, self.labels, self.weights, self.widths
-        kernels.most_likely(divergence.kind, samples, scaling.shift, scaling.matrix, *cells, out)
+        kernels.most_likely(divergence.kind, samples, scaling.shift, scaling.matrix, *cells, logits, out)
         return out
 
     def nearest_proba(self, distance: Array) -> Array:
@@ -107,8 +119,8 @@ def probabilities(log_joint: Array) -> Array:
 
 
 def log_probabilities(log_joint: Array) -> Array:
-    """Logarithms of `probabilities` that are clipped at `LEAST`."""
-    return np.asarray(np.log(np.maximum(probabilities(log_joint), LEAST)))
+    """Logarithms of `probabilities` that are clipped at exp(`LOG_LEAST`)."""
+    return log_softmax(log_joint, LOG_LEAST)
 
 
 def log_loss(

@@ -336,14 +336,14 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         session = self._session
         self._set_book(session.book(), session.scaling)
         self.relevances_ = session.relevances()
-        local, ready, power = session.local, session.uses_logits, session.choice.power
-        self.local_weights_ = (local.density, local.logits) if local and ready else (power, 0.0)
-        self.n_local_cells_ = len(local.run.book) if local and local.run and ready else 0
+        view, alone = session.view, (session.choice.power, 0.0)
+        self.local_weights_ = alone if view is None else (view.density, view.logits)
+        self.n_local_cells_ = 0 if view is None else view.predictor.n_cells
 
     def _numbers(self, samples: Array) -> Labels:
-        if self.rule == "nearest" or self._session.uses_logits or self._session.settings.shared:
+        if self.rule == "nearest" or self._session.settings.shared:
             return super()._numbers(samples)
-        return self._book.most_likely(samples, self._scaling, self._divergence)
+        return self._book.most_likely(samples, self._scaling, self._divergence, self._session.view)
 
     def _log_joint(self, samples: Array, distance: Array) -> Array:
         return self._session.log_joint(samples, distance)

@@ -16,6 +16,7 @@ import math
 import numpy as np
 
 from oda_rl._jit import kernel, lean_kernel
+from oda_rl._statistics import fill_log_softmax, normal_scores
 from oda_rl.codebook.association import (
     EXACT,
     _hessian,
@@ -24,6 +25,7 @@ from oda_rl.codebook.association import (
     smallest,
 )
 from oda_rl.estimators.feature_scaling import scale_samples
+from oda_rl.estimators.regression.mixture import predict_outputs
 
 # A share below exp(-700) of the largest is 0 in a float64.
 NO_SHARE = 700.0
@@ -99,18 +101,48 @@ def weigh_cells(live, labels, mass, counts, least, own, factor, weights, widths)
 
 
 @kernel
-def most_likely(kind, samples, shift, matrix, location, label, weight, width, out):
-    """Fill `out` (n_samples,) with the classes of the largest `log_joint`, the first in a tie.
-
-    Samples are scaled by `shift` and `matrix`.
-    """
-    n, features = samples.shape[0], float(samples.shape[1])
-    joint, distance = np.empty((n, len(width))), np.empty((n, len(weight)))
-    scaled = np.empty(samples.shape)
+def joint_of(kind, samples, shift, matrix, location, label, weight, width, out):
+    """Fill `out` (n_samples, n_classes) with `log_joint` of samples, after a scaling of these."""
+    distance, scaled = np.empty((samples.shape[0], len(weight))), np.empty(samples.shape)
     scale_samples(samples, shift, matrix, scaled)
     all_divergences(kind, scaled, location, len(weight), distance)
-    log_joint(distance, label, weight, width, features, joint)
-    for t in range(n):
+    log_joint(distance, label, weight, width, float(samples.shape[1]), out)
+
+
+@kernel
+def logit_log_proba(samples, ranks, units, cells, out):
+    """Fill `out` (n_samples, n_classes) with log-probabilities of local logits.
+
+    `ranks` are arguments of `normal_scores`, `units` and `cells` of `predict_outputs`.
+    """
+    scores = np.empty(samples.shape)
+    normal_scores(samples, *ranks, scores)
+    predict_outputs(scores, *units, 1.0, *cells, out)
+    fill_log_softmax(out, -np.inf, out)
+
+
+@kernel
+def most_likely(kind, samples, shift, matrix, location, label, weight, width, local, out):
+    """Fill `out` (n_samples,) with the classes of the largest `log_joint`, the first in a tie.
+
+    Samples are scaled by `shift` and `matrix`. If there are local logits, `local` are the raw samples,
+    the least log-probability by densities, the weights of the log-probabilities by densities and by
+    logits, and the fields of `local_logits.LogitArrays`. Else it is None.
+    """
+    joint = np.zeros((samples.shape[0], len(width)))
+    if local is None:
+        joint_of(kind, samples, shift, matrix, location, label, weight, width, joint)
+    else:
+        raw, floor, density, part, ranks, units, cells = local
+        if density > 0.0:
+            joint_of(kind, samples, shift, matrix, location, label, weight, width, joint)
+            fill_log_softmax(joint, floor, joint)
+        logits = np.empty(joint.shape)
+        logit_log_proba(raw, ranks, units, cells, logits)
+        for t in range(len(joint)):
+            for c in range(len(width)):
+                joint[t, c] = density * joint[t, c] + part * logits[t, c]
+    for t in range(len(joint)):
         best = 0
         for c in range(1, len(width)):
             if joint[t, c] > joint[t, best]:

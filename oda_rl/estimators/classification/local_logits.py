@@ -5,12 +5,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl._statistics import Ranks, log_softmax
+from oda_rl._statistics import Ranks
 from oda_rl._types import Array, Labels
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.divergences import get_divergence
 from oda_rl.codebook.lloyd import grow_hard
 from oda_rl.codebook.model_learning import INPUT_DISTORTION
+from oda_rl.estimators.classification import kernels
 from oda_rl.estimators.classification.book import log_probabilities
 from oda_rl.estimators.classification.logistic import Basis, Logits, fit_logistic
 from oda_rl.estimators.feature_selection import UNIMPORTANT
@@ -49,6 +50,28 @@ class LogitTrial(NamedTuple):
     overlap: float = 1.0
 
 
+class LogitArrays(NamedTuple):
+    """What `kernels.logit_log_proba` needs: arguments of `normal_scores` and of `predict_outputs`."""
+
+    ranks: tuple[Any, ...]
+    units: tuple[Any, ...]
+    cells: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, ranks: Ranks, predictor: Predictor) -> "LogitArrays":
+        """Collect them; they are valid until the logits learn."""
+        known, d = predictor.scaling, ranks.knots.shape[1]
+
+        def units(of_inputs: Array, of_classes: float) -> Array:
+            return np.r_[of_inputs[:d], np.full(len(of_inputs) - d, of_classes)]
+
+        # logits have no units, and no bounds
+        inputs = (known.mean, 0.0), (known.deviation, 1.0), (known.metric, 1.0)
+        bounds = (known.low, -np.inf), (known.high, np.inf)
+        parts = tuple(units(*pair) for pair in (*inputs, *bounds))
+        return cls((ranks.knots, ranks.scores), parts, predictor.cells)
+
+
 class LogitView(NamedTuple):
     """Ranks, cells and their logits, and the weights of densities and logits; see `LocalLogits`."""
 
@@ -56,10 +79,18 @@ class LogitView(NamedTuple):
     predictor: Predictor
     density: float
     logits: float
+    arrays: LogitArrays
+
+    @classmethod
+    def of(cls, ranks: Ranks, predictor: Predictor, density: float, logits: float) -> "LogitView":
+        """A view with these parts."""
+        return cls(ranks, predictor, density, logits, LogitArrays.of(ranks, predictor))
 
     def log_proba(self, samples: Array) -> Array:
         """Log-probabilities (n_samples, n_classes) by the logits."""
-        return log_softmax(self.predictor.standard_outputs(self.ranks(samples)))
+        out = np.empty((len(samples), len(self.predictor.location) - samples.shape[1]))
+        kernels.logit_log_proba(samples, *self.arrays, out)
+        return out
 
     def mixed(self, joint: Array, samples: Array) -> Array:
         """Weighted log-probabilities of raw samples by logits and, from `joint`, densities (eq. 35)."""
@@ -70,7 +101,7 @@ class LogitView(NamedTuple):
 
     def frozen(self) -> "LogitView":
         """A copy whose predictions further learning does not change."""
-        return self._replace(predictor=self.predictor.frozen())
+        return self.of(self.ranks, self.predictor.frozen(), self.density, self.logits)
 
     def get_state(self) -> dict[str, Any]:
         """Return the state as plain values and arrays, for a model file."""
@@ -82,7 +113,7 @@ class LogitView(NamedTuple):
         """A view with the state that `get_state` returned."""
         knots = state["knots"]
         predictor = Predictor.restored(state["predictor"], 1 + knots.shape[1], None)
-        return cls(Ranks(knots), predictor, float(state["density"]), float(state["logits"]))
+        return cls.of(Ranks(knots), predictor, float(state["density"]), float(state["logits"]))
 
 
 class LogitAnnealer(ModelAnnealer):
@@ -212,6 +243,7 @@ class LocalLogits:
         self.density, self.logits = 0.0, 1.0
         self.ranks: Ranks | None = None
         self.run: LogitRun | None = None
+        self._view: LogitView | None = None  # made for predictions, until the logits learn
         self.waiting = Data(np.empty((0, n_features)), np.empty(0, dtype=np.int64), np.empty(0))
 
     @property
@@ -220,12 +252,18 @@ class LocalLogits:
         return self.run is not None and self.run.annealer is not None
 
     @property
-    def view(self) -> "LogitView | None":
+    def view(self) -> LogitView | None:
         """The current state of all that predicts; None without logits."""
         if self.run is None or self.run.annealer is None:
             return None
-        assert self.ranks is not None
-        return LogitView(self.ranks, self.run.predictor, self.density, self.logits)
+        own, known = (self.density, self.logits), self._view
+        if known is None or own != (known.density, known.logits):
+            assert self.ranks is not None
+            self._view = LogitView.of(self.ranks, self.run.predictor, *own)
+        return self._view
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_view": None}  # views of arrays that are copied by themselves
 
     # -- all samples at hand ---------------------------------------------------------------------
 
@@ -237,7 +275,7 @@ class LocalLogits:
         begin: Logits | None = None,
     ) -> None:
         """Learn cells, unless a `run` has them, and logits from raw samples with class numbers."""
-        data = self.some(data)
+        data, self._view = self.some(data), None
         if run is None:
             self.ranks = Ranks.of(data.samples, weight=data.weight)
         self.run = run or self.run_over(data, trial)
@@ -262,6 +300,7 @@ class LocalLogits:
 
     def observe(self, data: Data) -> None:
         """Learn from raw samples with class numbers, in their order."""
+        self._view = None
         if not self.is_ready:
             self.waiting = self.waiting.joined(data)
             if len(self.waiting.weight) < self.wanted:

@@ -11,7 +11,7 @@ from oda_rl.estimators.classification.book import ClassBook, LiveCells, book_of_
 from oda_rl.estimators.classification.fine_tuning import repel, tune
 from oda_rl.estimators.classification.following import Following
 from oda_rl.estimators.classification.judging import WIDTHS, Mixing, begin_mixing, learns_at_once
-from oda_rl.estimators.classification.local_logits import LocalLogits
+from oda_rl.estimators.classification.local_logits import LocalLogits, LogitView
 from oda_rl.estimators.classification.one_sample import PreparedClasses
 from oda_rl.estimators.classification.validation import Choice
 from oda_rl.estimators.feature_scaling import NO_SCALING, Moments, Scaling
@@ -56,9 +56,9 @@ class ClassSession:
         return LocalLogits(*own, 1 if self.settings.local_model == "linear" else self.n_features)
 
     @property
-    def uses_logits(self) -> bool:
-        """Whether there are trained logits with a positive weight."""
-        return self.local is not None and self.local.is_ready and self.local.logits > 0.0
+    def view(self) -> LogitView | None:
+        """The local logits, if there are trained ones with a positive weight."""
+        return self.local.view if self.local is not None and self.local.logits > 0.0 else None
 
     @property
     def divergence(self) -> Divergence:
@@ -345,5 +345,5 @@ class ClassSession:
     def log_joint(self, samples: Array, distance: Array) -> Array:
         """log(pi_c p(x | c)) (eq. 35) by densities, from `distance`, and by logits of raw `samples`."""
         joint = self.book().log_joint(distance)
-        view = self.local.view if self.local and self.uses_logits else None
+        view = self.view
         return self.choice.power * joint if view is None else view.mixed(joint, samples)

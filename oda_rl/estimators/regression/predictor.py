@@ -83,6 +83,11 @@ class Predictor(NamedTuple):
     effects: Effects | None = None
     kernel: KernelPart | None = None
 
+    @property
+    def cells(self) -> tuple[Array, int, float, Array, int]:
+        """Arguments of `mixture.predict_all` and `predict_outputs`."""
+        return self.location, self.n_cells, self.gate, self.theta, self.q
+
     def standard_outputs(self, inputs: Array) -> Array:
         """Standardised predictions for raw inputs (n_samples, n_features)."""
         inputs = inputs if self.effects is None else self.effects(inputs)
@@ -95,8 +100,7 @@ class Predictor(NamedTuple):
         d, k = scaled.shape[1], self.n_cells
         out = np.zeros((len(scaled), len(self.location) - d))
         if self.own is None:
-            cells = self.location, k, self.gate, self.theta, self.q
-            mixture.predict_all(scaled, 1.0 / self.scaling.metric[:d], *cells, out)
+            mixture.predict_all(scaled, 1.0 / self.scaling.metric[:d], *self.cells, out)
             return out if self.kernel is None else out + self.kernel(scaled)
         share = np.empty((len(scaled), k))
         mixture.associate_inputs(scaled, self.location, k, self.gate, share)
@@ -113,8 +117,7 @@ class Predictor(NamedTuple):
         inputs = inputs if self.effects is None else self.effects(inputs)
         out = np.zeros((len(inputs), len(self.location) - inputs.shape[1]))
         units = known.mean, known.deviation, known.metric, known.low, known.high, MARGIN
-        cells = self.location, self.n_cells, self.gate, self.theta, self.q
-        mixture.predict_outputs(inputs, *units, *cells, out)
+        mixture.predict_outputs(inputs, *units, *self.cells, out)
         return out
 
     def frozen(self) -> "Predictor":
