@@ -26,6 +26,7 @@ from numba.core.typed_passes import NativeLowering
 from numpy.typing import NDArray
 
 from oda_rl._interrupts import interrupts_wait
+from oda_rl._turns import begin_turn, end_turn
 
 # Division by zero gives infinity, as in NumPy: loops that test for it would not be vectorised.
 # An option that is not given is inherited from the kernel for which a function is first compiled.
@@ -198,8 +199,27 @@ class _KernelCache(FunctionCache):
         files = sorted(_files(self._function, {self._function.__code__.co_filename, *COMPILING}))
         return (*super()._index_key(sig, codegen), *(_digest(path) for path in files))
 
-    @interrupts_wait  # as above
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Machine code from the disk, or None: then this process is to compile it.
+
+        If another process is compiling the function already, its result is waited for. Two that compiled
+        it for different types could also mistake each other's files.
+        """
+        found = self._load(sig, target_context)
+        if found is None and self._begin_turn():
+            found = self._load(sig, target_context)
+            if found is not None:
+                end_turn()
+        return found
+
+    def _begin_turn(self) -> bool:
+        with suppress(OSError):  # it is compiled all the same
+            self._impl.locator.ensure_cache_path()
+            return begin_turn(self.cache_path, self._cache_file._index_name)
+        return False
+
+    @interrupts_wait  # as above
+    def _load(self, sig: Any, target_context: Any) -> Any:
         """Machine code from the disk, or None. What cannot be read is compiled again."""
         try:
             return super().load_overload(sig, target_context)
@@ -223,6 +243,7 @@ class _KernelCache(FunctionCache):
                 "next time."
             )
             _warn_once((where, why), message)
+        end_turn()
 
 
 def _warn_once(what: object, message: str) -> None:

@@ -57,6 +57,32 @@ def test_a_broken_cache_is_compiled_anew_and_a_full_disk_goes_without(tmp_path):
     assert run(tmp_path) == ""
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="every process compiles for itself there")
+def test_of_two_processes_at_once_one_compiles_and_the_other_waits(tmp_path):
+    (tmp_path / "kernels.py").write_text(MODULE)
+    code = (
+        "import kernels; print(flush=True); input(); kernels.add_0(1);"
+        "print(len(kernels.add_0.stats.cache_misses))"
+    )
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(tmp_path)}
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", code],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    for process in both:
+        assert process.stdout.readline() == "\n"
+    for process in both:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    assert sorted(process.communicate()[0] for process in both) == ["0\n", "1\n"]
+
+
 @pytest.mark.parametrize("within", ["_raw_object_cache_notify", "_raw_object_cache_getbuffer"])
 def test_ctrl_c_while_machine_code_is_made_or_read_is_not_lost(within, tmp_path, monkeypatch, capfd):
     (tmp_path / "own_code.py").write_text("def triple(x):\n    return 3 * x\n")
