@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from model_files import reloaded
 from scipy.special import log_softmax
+from sklearn.datasets import make_classification
 
 from oda_rl import ODAClassifier
 from oda_rl.estimators.classification.local_logits import LogitTrial
@@ -162,6 +163,52 @@ def test_a_stream_is_fitted_where_that_is_better_on_its_latest_samples():
     book = whole._session.local.run.book
     np.testing.assert_array_equal(book.codevectors, cells)
     assert not np.array_equal(book["theta"], models)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"local_model": "linear"},
+        {"mode": "majority"},
+        {"mode": "lvq", "n_passes": 1},
+        {"rule": "nearest"},
+    ],
+)
+def test_streams_of_all_kinds_are_fitted(options):
+    X, y = curved(1600)
+    model, never = (
+        ODAClassifier(random_state=0, forgetting=f, validation=2, **options).partial_fit(
+            X[:600], y[:600]
+        )
+        for f in ("adwin", None)
+    )
+    assert model._session.n_fitted >= 256
+    assert model.drifts_ == []
+    assert model.score(X[600:], y[600:]) > never.score(X[600:], y[600:]) + 0.02
+    again = reloaded(model)
+    np.testing.assert_array_equal(
+        again.partial_fit(X[600:700], y[600:700]).predict_proba(X[:100]),
+        model.partial_fit(X[600:700], y[600:700]).predict_proba(X[:100]),
+    )
+
+
+def test_logits_alone_begin_again_where_a_stream_changes_quickly():
+    X, y = curved(1000)
+    model = ODAClassifier(local_model="linear", random_state=0).fit(X[:600], y[:600])
+    model._session.following.memory = 1.0  # as where classes move by their width within a few samples
+    model.partial_fit(X[600:], y[600:])
+    assert model.local_weights_ == (0.0, 1.0)
+    assert model._session.n_fitted == 0
+
+
+def test_the_first_samples_after_a_fit_to_few_are_not_taken_for_a_quick_change():
+    X, y = make_classification(1500, 20, n_informative=8, n_classes=4, random_state=100)
+    order = np.random.default_rng(100).permutation(1500)
+    X, y = X[order], y[order]
+    model = ODAClassifier(local_model=None, validation=2, random_state=100).fit(X[:500], y[:500])
+    model.partial_fit(X[500:], y[500:])
+    assert model.memory_ == np.inf
+    assert model.drifts_ == []
 
 
 def test_a_stream_is_not_fitted_where_that_is_no_better():

@@ -13,8 +13,8 @@ from oda_rl.estimators.classification.judging import (
     begin_mixing,
     fitted_error,
     limit_memory,
-    may_mix,
 )
+from oda_rl.estimators.classification.local_logits import LocalLogits, LogitAnnealer
 from oda_rl.estimators.classification.validation import (
     TOLERANCE,
     Choice,
@@ -65,19 +65,19 @@ def fit_classes(session: Any, data: Data, n_classes: int, estimator: Any) -> Non
         passes = session.temperature, estimator.n_passes, session.rng
         book = tuned_book(settings, book, own, choice, *passes)
     session.set_book(book, own.votes(cells[0]) if settings.shared else None)
-    if estimator.forgetting is not None and may_mix(session) and session.local is not None:
-        _rest_logits(session, len(data.weight))
+    if estimator.forgetting is not None:
+        session.n_fitted = len(data.weight)
+        if session.local is not None:
+            _rest_logits(session.local)
 
 
-def _rest_logits(session: Any, n: int) -> None:
-    """Let the cells of logits rest in a stream after a fit to n samples, until a change is found.
+def _rest_logits(local: LocalLogits) -> None:
+    """Let the cells of logits rest in a stream after a fit, until a change is found.
 
     Local models that are fitted together depend on where the cells are. The logits go on.
     """
-    run = session.local.run
-    if run is not None and run.annealer is not None:
-        run.annealer.rests = run.annealer.done = True
-        session.n_fitted = n
+    if local.run is not None and isinstance(local.run.annealer, LogitAnnealer):
+        local.run.annealer.rests = local.run.annealer.done = True
 
 
 # -- a stream -----------------------------------------------------------------------------------------
@@ -94,9 +94,8 @@ def fit_of_stream(session: Any, data: Data, losses: Array, estimator: Any) -> An
     n, k = len(data.weight), len(data.weight) // LATEST
     first, latest = data.take(slice(0, n - k)), data.take(slice(n - k, n))
     few = np.bincount(first.targets, minlength=session.n_classes).min() < FEWEST or len(losses) < k
-    usual = may_mix(session) and estimator.rule == "bayes" and session.is_warm
     changes = session.following.memory > 0.0  # cells lag behind: the first samples are of no use
-    if few or not usual or changes or n < RENEWAL * session.n_fitted:
+    if few or not session.is_warm or changes or n < RENEWAL * session.n_fitted:
         return session
     known = float(losses[-k:].mean())
     deviation = np.sqrt(known * (1.0 - known) / k)

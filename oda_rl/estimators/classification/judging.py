@@ -244,12 +244,6 @@ def limit_memory(session: "ClassSession", memory: float) -> None:
             session.prepared.clear()  # the tables contain the old one
 
 
-def may_mix(session: "ClassSession") -> bool:
-    """Whether the settings allow local logits with the densities."""
-    settings = session.settings
-    return (settings.local_model, settings.mode, settings.fine_tune) == ("auto", "conditional", None)
-
-
 def learns_at_once(session: "ClassSession") -> bool:
     """Whether logits learn from each sample as it comes, and not from whole pieces of a stream."""
     return session.local is not None and session.mixing is None and session.n_fitted == 0
@@ -257,7 +251,8 @@ def learns_at_once(session: "ClassSession") -> bool:
 
 def begin_mixing(session: "ClassSession", wait: int = 0) -> None:
     """Start to try local logits with the densities of a stream, if settings allow it; see `Mixing`."""
-    if may_mix(session):
+    settings = session.settings
+    if (settings.local_model, settings.mode, settings.fine_tune) == ("auto", "conditional", None):
         session.local, session.mixing = session.new_local(), Mixing(wait)
         session.local.density, session.local.logits = session.mixing.best
 
@@ -275,7 +270,9 @@ def mix_logits(
     if local is None or learns_at_once(session):
         return
     if mixing is None:
-        if is_quick:
+        if is_quick and session.settings.local_model == "linear":
+            session.local, session.n_fitted = session.new_local(), 0  # they do not rest, and follow
+        elif is_quick:
             session.local, session.choice = None, session.choice._replace(losses=(), power=1.0)
         else:
             local.observe(every)

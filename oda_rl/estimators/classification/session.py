@@ -248,12 +248,14 @@ class ClassSession:
                 cells.add(location)
             cells.location[:, :k] = codevectors.T
             cells["spread"][:] = book.spreads[own].T
-            weights = book.weights[own]
-            cells.weight[:k] = np.maximum(weights / weights.sum(), 1e-12)
+            cells.weight[:k] = np.maximum(book.weights[own] / book.weights[own].sum(), 1e-12)
             if votes is not None:
                 cells["votes"][:] = votes
             run.annealer.reference = cells.location.copy()
             run.annealer.harden = True
+            # samples that were presented repeatedly do not make means more precise
+            n = int(self.counts.sum() if self.settings.shared else self.counts[c])
+            run.annealer.n = run.annealer.level_begun = max(1, min(run.annealer.n, n))
         self.fixed, self.live = book, None
 
     # -- what has been learned -------------------------------------------------------------------
@@ -287,8 +289,7 @@ class ClassSession:
 
     def live_book(self) -> tuple[ClassBook, LiveCells]:
         """The current codebook, which is updated in place, and the cells that it consists of."""
-        if self.live is None:  # a fit or a file has made the book
-            self.fixed = None
+        self.fixed = None if self.live is None else self.fixed  # a fit or a file has made it
         book = self.book()
         assert self.live is not None
         return book, self.live
