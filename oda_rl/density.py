@@ -5,15 +5,68 @@ from math import lgamma, log, pi
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.spatial import cKDTree
 
 from oda_rl._types import Array, Labels
 from oda_rl._validation import CONSTANT, check_at_least, numbers_of
 
-# The least standard deviation of a cell along a feature, relative to the root of the mean variance.
+# The least standard deviation of a cell along a feature, relative to the typical one.
 RELATIVE_WIDTH = 1e-6
+# The weight, in samples, of the variance that is expected of a cell against that of its own samples.
+EXPECTED_SAMPLES = 2.0
+# Samples in a cell by which the influence of its distance from others on its variance falls by 1/e.
+LONELY_SAMPLES = 4.0
 
 
-def log_volumes(spreads: Array, weights: Array) -> Array:
+def cell_variances(codevectors: Array, spreads: Array, weights: Array, n_samples: float) -> Array:
+    """Variances of cells along the features, to be expected of further samples.
+
+    Those of a cell with few samples are too small, and zero for a single sample. So they are averaged
+    with an expected variance, which counts like two samples: the mean variance within cells, or for a
+    cell of hardly more than a sample, if that is larger, the variance of a uniformly filled ball that
+    reaches half of the way to the next codevector. Both are relative to the typical variance along each
+    feature. The weight and the distance were chosen by densities of samples left out.
+
+    Parameters
+    ----------
+    codevectors, spreads : ndarray of shape (n_codevectors, n_features)
+        The cells' codevectors, and the variances of their samples about them.
+    weights : ndarray of shape (n_codevectors,)
+        The cells' probabilities.
+    n_samples : float
+        The number of samples in all cells.
+
+    Returns
+    -------
+    ndarray of shape (n_codevectors, n_features)
+        Positive numbers. Along a feature that is constant in all cells they are tiny, or one if there
+        is only a single sample, which does not show that a feature is constant.
+    """
+    mean, within = (np.average(x, axis=0, weights=weights) for x in (codevectors, spreads))
+    among = np.average((codevectors - mean) ** 2, axis=0, weights=weights)
+    rounding = CONSTANT * np.abs(mean)
+    constant = within + among <= rounding**2
+    typical = np.where(within > RELATIVE_WIDTH**2 * among, within, among)
+    typical[constant] = 1.0
+    n = n_samples * weights[:, None]
+    ball = _half_way(np.where(constant, 0.0, codevectors) / np.sqrt(typical)) / (spreads.shape[1] + 2.0)
+    share = np.exp(np.minimum(0.0, 1.0 - n) / LONELY_SAMPLES)
+    usual = within / typical
+    expected = typical * (usual + share * np.maximum(0.0, ball[:, None] - usual))
+    found = (n * spreads + EXPECTED_SAMPLES * expected) / (n + EXPECTED_SAMPLES)
+    found = np.maximum(found, RELATIVE_WIDTH**2 * typical)
+    least = RELATIVE_WIDTH if n_samples > 1.0 else 1.0
+    return np.where(constant, np.maximum(least, rounding) ** 2, found)
+
+
+def _half_way(points: Array) -> Array:
+    """Squared distances (n,) of points (n, n_features) from half of the way to the next one."""
+    if len(points) == 1:
+        return np.zeros(1)
+    return np.asarray(0.25 * cKDTree(points).query(points, k=2)[0][:, 1] ** 2)
+
+
+def log_volumes(variances: Array) -> Array:
     """Logarithms of the volumes of cells with given variances.
 
     A cell is taken to be the axis-parallel ellipsoid that has the cell's variances when it is filled
@@ -22,19 +75,17 @@ def log_volumes(spreads: Array, weights: Array) -> Array:
 
     Parameters
     ----------
-    spreads : ndarray of shape (n_codevectors, n_features)
-        The variance of every cell along every feature.
-    weights : ndarray of shape (n_codevectors,)
-        The cells' probabilities.
+    variances : ndarray of shape (n_codevectors, n_features)
+        The positive variance of every cell along every feature, as by `cell_variances`.
 
     Returns
     -------
     ndarray of shape (n_codevectors,)
         For volumes in the product of the units of the features.
     """
-    d = spreads.shape[1]
+    d = variances.shape[1]
     unit_ball = 0.5 * d * log(pi) - lgamma(0.5 * d + 1.0)
-    return unit_ball + 0.5 * np.sum(np.log((d + 2.0) * floored(spreads, weights)), axis=1)
+    return unit_ball + 0.5 * np.sum(np.log((d + 2.0) * variances), axis=1)
 
 
 def box_around(codevectors: Array, spreads: Array, minimum: float = -np.inf) -> Array:
@@ -127,15 +178,8 @@ def histogram(
     return np.where(inside, density.T, 0.0).T, error[nearest]
 
 
-def floored(spreads: Array, weights: Array) -> Array:
-    """The variances, bounded below by a tiny part of the mean variance along the feature."""
-    typical = np.average(spreads, axis=0, weights=weights)
-    typical[typical <= 0.0] = 1.0
-    return np.maximum(spreads, RELATIVE_WIDTH**2 * typical)
-
-
 def log_density(
-    samples: Array, nearest: Labels, codevectors: Array, spreads: Array, weights: Array
+    samples: Array, nearest: Labels, codevectors: Array, variances: Array, weights: Array
 ) -> Array:
     """Logarithm of the density at every sample: log(p(mu_i) / Vol(S_i)) for the cell it is in.
 
@@ -149,8 +193,8 @@ def log_density(
         Where to evaluate the density.
     nearest : ndarray of shape (n_samples,)
         Their cells.
-    codevectors, spreads : ndarray of shape (n_codevectors, n_features)
-        The cells' codevectors and variances.
+    codevectors, variances : ndarray of shape (n_codevectors, n_features)
+        The cells' codevectors, and their variances as by `cell_variances`.
     weights : ndarray of shape (n_codevectors,)
         Their probabilities.
 
@@ -160,7 +204,7 @@ def log_density(
     """
     d = samples.shape[1]
     with np.errstate(divide="ignore"):
-        inside = np.log(weights) - log_volumes(spreads, weights)
+        inside = np.log(weights) - log_volumes(variances)
     difference = samples - codevectors[nearest]
-    scaled = np.sum(difference**2 / floored(spreads, weights)[nearest], axis=1)
+    scaled = np.sum(difference**2 / variances[nearest], axis=1)
     return inside[nearest] - 0.5 * np.maximum(0.0, scaled - (d + 2.0))

@@ -69,6 +69,8 @@ class StochasticVQ(CodebookEstimator, StreamEstimator):
         The sum of the divergences of these samples from their codevectors.
     n_codevectors_, n_samples_seen_ : int
         K, and the number of samples presented.
+    n_fitted_ : int
+        Samples of `fit` with a positive weight. Absent after `partial_fit`.
     history_ : list of Pass
         One record per pass of `fit`.
 
@@ -228,6 +230,8 @@ class DeterministicAnnealing(CodebookEstimator):
         Cells of the samples.
     n_codevectors_, n_samples_seen_ : int
         K, and the number of samples presented: the number of samples times that of iterations.
+    n_fitted_ : int
+        Samples of `fit` with a positive weight.
     n_iter_ : int
         The number of iterations at all temperatures together.
     temperature_ : float

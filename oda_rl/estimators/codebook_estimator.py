@@ -12,7 +12,7 @@ from oda_rl._types import Array
 from oda_rl._validation import RESCALE, numbers_of, warn_of_scales
 from oda_rl.codebook.association import assign
 from oda_rl.codebook.lloyd import cell_moments, mean_divergence
-from oda_rl.density import box_around, histogram, log_density
+from oda_rl.density import box_around, cell_variances, histogram, log_density
 from oda_rl.estimators.base import Estimator
 from oda_rl.estimators.feature_scaling import UnitsMixin
 from oda_rl.estimators.parameters import FORM
@@ -31,6 +31,7 @@ FITTED = {
     "spreads_": "float[K, d] in [0, inf)",
     "labels_?": "int[samples] in [0, K)",
     "inertia_?": "float in [0, inf)",
+    "n_fitted_?": "count",
     "n_codevectors_": "count in [K, K]",
     "n_samples_seen_": "count",
 }
@@ -55,6 +56,8 @@ class CodebookEstimator(
     weights_: Array
     spreads_: Array
     inertia_: float
+    n_fitted_: int
+    n_samples_seen_: int
     max_codevectors: int
 
     # -- using a fitted codebook -----------------------------------------------------------------
@@ -150,7 +153,9 @@ class CodebookEstimator(
         cell. This is exact in one dimension. (The volume of a Voronoi cell cannot be computed in many
         dimensions, and is infinite at the border of the data.) Outside the ellipsoid the density falls
         like a Gaussian with those variances, so that its logarithm is finite everywhere and outliers
-        can be compared. More codevectors make the density sharper, but many samples per cell are needed.
+        can be compared. More codevectors make the density sharper, but many samples per cell are needed:
+        the variances of a cell with few of them are drawn towards those of the others (see
+        `oda_rl.density.cell_variances`).
 
         Parameters
         ----------
@@ -164,7 +169,10 @@ class CodebookEstimator(
         """
         samples = self._check_again(X)
         nearest = self._cells(samples)
-        return log_density(samples, nearest, self.codevectors_, self.spreads_, self.weights_)
+        codevectors, weights = self.codevectors_, self.weights_
+        n = vars(self).get("n_fitted_", self.n_samples_seen_)  # older files have only the second
+        variances = cell_variances(codevectors, self.spreads_, weights, n)
+        return log_density(samples, nearest, codevectors, variances, weights)
 
     def histogram_density(
         self, X: ArrayLike, box: ArrayLike | None = None, n_draws: int = 100_000, seed: int = 0
@@ -271,7 +279,7 @@ class CodebookEstimator(
 
     def _forget_samples(self) -> None:
         """Remove the attributes that describe the samples of `fit`: a stream keeps no samples."""
-        for name in ("labels_", "inertia_"):
+        for name in ("labels_", "inertia_", "n_fitted_"):
             self.__dict__.pop(name, None)
 
     def _set_codebook(
@@ -281,7 +289,7 @@ class CodebookEstimator(
 
         The cells of the samples in `labelled` are the labels; see `_with_unused`.
         """
-        self.codevectors_ = codevectors
+        self.codevectors_, self.n_fitted_ = codevectors, len(samples)
         nearest, closest = self._assign(samples)
         self.inertia_ = float(sample_weight @ closest)
         location = np.ascontiguousarray(codevectors.T)

@@ -135,6 +135,8 @@ class ODAPartition(StreamPartition):
         Whether the annealing is done: K_max, t_min or the target distortion has been reached.
     n_samples_seen_ : int
         Samples presented so far, repetitions included.
+    n_fitted_ : int
+        Samples of `fit` with a positive weight. Missing after `partial_fit`.
     history_ : list of PathPoint, one per temperature
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the features, if X had them.

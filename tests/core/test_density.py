@@ -82,3 +82,41 @@ def test_a_constant_feature_leaves_the_density_of_the_others(value, divergence):
     expected = model.fit(X).histogram_density(X)[0]
     found = model.fit(beside).histogram_density(beside)[0]
     np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["exponential", "standard_cauchy"])
+def test_the_density_of_new_samples_stays_plausible_where_a_cell_has_a_single_sample(kind):
+    rng = np.random.default_rng(101)
+    X, new = (getattr(rng, kind)(size=(2000, 1)) for _ in range(2))
+    model = ODAPartition(20, random_state=0).fit(X)
+    assert (model.spreads_ == 0.0).any()
+    found = model.score_samples(new)
+    if kind == "exponential":
+        assert -1.05 < found.mean() < -0.95  # of the distribution itself -1.0
+        assert found.min() > -20.0
+    else:  # the tails still fall like Gaussians
+        assert found.mean() > -1e5
+    alone = model.codevectors_[(model.spreads_ == 0.0)[:, 0]]
+    assert model.score_samples(alone).max() < np.median(found) - 1.0
+    assert (ODAPartition(3).fit([[1.0, 2.0]]).score_samples([[1.0, 2.0], [3.0, 4.0]]) > -10.0).all()
+
+
+def test_the_density_of_well_separated_cells_is_that_of_their_samples():
+    """However far apart they are: their distance counts only where there are few samples."""
+    rng = np.random.default_rng(100)
+    X, new = (rng.normal(size=(400, 2)) + 1e3 * rng.integers(3, size=(400, 1)) for _ in range(2))
+    found = ODAPartition(3, random_state=0).fit(X).score_samples(new).mean()
+    assert found == pytest.approx(-np.log(2.0 * np.pi * np.e) - np.log(3.0), abs=0.4)
+
+
+def test_a_model_file_keeps_the_number_of_samples_behind_the_density(tmp_path):
+    X = np.random.default_rng(0).exponential(size=(300, 2))
+    heavy = np.r_[np.ones(200), np.zeros(100)]
+    model = ODAPartition(20, random_state=0).fit(X, sample_weight=heavy)
+    same = ODAPartition(20, random_state=0).fit(X[:200])
+    assert model.n_fitted_ == 200
+    density = model.score_samples(X)
+    np.testing.assert_array_equal(density, same.score_samples(X))
+    loaded = ODAPartition.load(model.save(tmp_path / "model"))
+    np.testing.assert_array_equal(loaded.score_samples(X), density)
+    assert not hasattr(model.partial_fit(X), "n_fitted_")
