@@ -8,6 +8,7 @@ import numpy as np
 
 from oda_rl._archive import compressed, decompressed
 from oda_rl._jit import kernel
+from oda_rl._ridge import one_thread
 from oda_rl._schema import Schema, maybe
 from oda_rl._statistics import variances
 from oda_rl._types import Array
@@ -176,10 +177,11 @@ class Forgetful:
 
     def _watched(self: Any, data: Data) -> None:
         """Learn from the next samples; if the stream is watched, restart where it has changed."""
-        if self.forgetting is None:
-            self._learn(data)
-        else:
-            self._watch.learn(data, self)
+        with one_thread():  # at the end of a warm-up there are small systems to solve
+            if self.forgetting is None:
+                self._learn(data)
+            else:
+                self._watch.learn(data, self)
 
 
 class Watch:
@@ -256,7 +258,8 @@ class Watch:
     def _relearn(self, learner: Forgetful) -> None:
         since = self.count - self.begun
         if since in learner._relearn_at:
-            learner._relearn(self.latest.last(since))
+            with one_thread():  # not around each single sample, which would take twice as long
+                learner._relearn(self.latest.last(since))
         self.latest.n = self._n_latest(learner._relearn_at)
 
     def _n_latest(self, relearn_at: tuple[int, ...]) -> int:
@@ -285,7 +288,8 @@ class Watch:
         )
         # The change may be up to STEP samples after the cut. Even one sample from before the change
         # would make the new codebook span the data of both sides.
-        learner._restart(self.latest.last(max(1, len(self.losses) - STEP)))
+        with one_thread():
+            learner._restart(self.latest.last(max(1, len(self.losses) - STEP)))
         self.losses, self.begun = self.losses[:0], self.count
 
     def get_state(self) -> dict[str, Any]:

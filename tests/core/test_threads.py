@@ -5,6 +5,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from oda_rl import MultiResolutionODA, ODAClassifier, ODARegressor
+from oda_rl.estimators.classification import logistic
 
 X = np.random.default_rng(0).normal(size=(400, 2))
 
@@ -42,5 +43,43 @@ def test_a_stream_that_solves_has_one_thread(monkeypatch):
         if blas_threads() != {2}:
             pytest.skip("BLAS has one thread here")
         MultiResolutionODA(ODARegressor(), random_state=0).partial_fit(X, X[:, 0])
+    assert seen
+    assert all(threads == {1} for threads in seen)
+
+
+def test_a_stream_of_single_samples_has_one_thread_where_it_is_fitted(monkeypatch):
+    seen, minimize = [], logistic.minimize
+
+    def watched(*given, **named):
+        seen.append(blas_threads())
+        return minimize(*given, **named)
+
+    monkeypatch.setattr(logistic, "minimize", watched)
+    model = ODAClassifier(random_state=0)
+    y = (X[:, 0] > 0.0).astype(np.int64)
+    with threadpool_limits(2, "blas"):
+        if blas_threads() != {2}:
+            pytest.skip("BLAS has one thread here")
+        for t in range(256):
+            model.partial_fit(X[t : t + 1], y[t : t + 1])
+        assert blas_threads() == {2}
+    assert seen
+    assert all(threads == {1} for threads in seen)
+
+
+def test_a_tree_that_waits_for_more_samples_has_one_thread(monkeypatch):
+    seen, solve = [], np.linalg.eigh
+
+    def watched(matrix):
+        seen.append(blas_threads())
+        return solve(matrix)
+
+    monkeypatch.setattr(np.linalg, "eigh", watched)
+    model = MultiResolutionODA(ODAClassifier(), random_state=0)
+    with threadpool_limits(2, "blas"):
+        if blas_threads() != {2}:
+            pytest.skip("BLAS has one thread here")
+        for t in range(20):
+            model.partial_fit(X[t : t + 1], X[t : t + 1, 0] > 0.0, classes=[False, True])
     assert seen
     assert all(threads == {1} for threads in seen)
