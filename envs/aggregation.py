@@ -124,7 +124,8 @@ class StateAggregation(_Aggregation, gym.ObservationWrapper):
         If `partition` is something else.
     ValueError
         If the observation space is not a Box, or does not fit the partition; if `max_states` is too
-        small, or `encoding` or `softness` is not accepted; when an observation is not finite, or outside
+        small, or another parameter is not accepted or takes too much memory; when an observation is not
+        finite, or outside
         the domain of the partition's divergence.
 
     See Also

@@ -9,7 +9,7 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from oda_rl._validation import check_at_least
+from oda_rl._validation import check_at_least, check_flag, check_non_negative
 from oda_rl.codebook.identities import Birth
 from oda_rl.envs.spaces import natural_scale
 from oda_rl.estimators.online_assignment import LiveCells
@@ -44,6 +44,7 @@ class Aggregator:
     ) -> None:
         self.space = _check_space(space)
         check_at_least(2, warmup_steps=warmup_steps)
+        check_flag(learn=learn)
         if max_states is not None:
             check_at_least(1, max_states=max_states)
         self.learn = bool(learn)
@@ -63,7 +64,7 @@ class Aggregator:
             self.max_states = max_states or self._partition.max_codevectors
         self._partition.max_codevectors = min(self._partition.max_codevectors, self.max_states)
         self._warmup_steps = warmup_steps
-        self._rows = np.empty((max(warmup_steps, CHUNK) + n_at_once, n_features))
+        self._rows = _empty_rows(warmup_steps, n_at_once, n_features)
         self._n = 0
 
     # -- reading ---------------------------------------------------------------------------------
@@ -87,7 +88,7 @@ class Aggregator:
 
     def revert(self, states: ArrayLike) -> NDArray[Any]:
         """The codevectors of some states, of shape (*states.shape, *space.shape)."""
-        wanted = np.asarray(states)
+        wanted = _whole_numbers(states)
         ids, points = self.cells()
         place = np.full(self.max_states, -1)
         place[ids] = np.arange(len(ids))
@@ -116,7 +117,8 @@ class Aggregator:
         return np.ones((len(rows), 1)) if self._cells is None else self._cells.associate(rows, softness)
 
     def set_learn(self, learn: bool) -> None:
-        """Turn learning on or off; a ValueError if it is turned off in the warm-up."""
+        """Turn learning on or off; a ValueError if it is turned off in the warm-up, or no boolean."""
+        check_flag(learn=learn)
         if not learn and self._cells is None:
             raise ValueError(
                 "learn cannot be set to False during the warm-up: there is no partition yet."
@@ -232,16 +234,12 @@ class StateEncoder:
     def __init__(self, aggregator: Aggregator, encoding: Encoding, softness: float | None) -> None:
         if encoding not in get_args(Encoding):
             raise ValueError(f"encoding must be one of {get_args(Encoding)}, got {encoding!r}.")
-        if softness is not None and not 0.0 <= softness < np.inf:
-            raise ValueError(f"softness must be a number in [0, inf), got {softness!r}.")
+        if softness is not None:
+            check_non_negative(softness=softness)
         self._aggregator = aggregator
         self._encoding = encoding
         self._softness = find_softness(encoding, softness)
-        self.space: spaces.Space = spaces.Discrete(aggregator.max_states)
-        if encoding == "codevector":
-            self.space = spaces.Box(-np.inf, np.inf, aggregator.space.shape, np.float32)
-        elif encoding != "number":
-            self.space = spaces.Box(0.0, 1.0, (aggregator.max_states,), np.float32)
+        self.space = _encoded_space(aggregator, encoding)
 
     def encode(self, observation: Any) -> Any:
         """The state of one observation; learn from the observation if learning is on."""
@@ -266,10 +264,45 @@ class StateEncoder:
         return found
 
 
+def _encoded_space(aggregator: Aggregator, encoding: Encoding) -> spaces.Space:
+    """The space of one state in an encoding."""
+    if encoding == "codevector":
+        return spaces.Box(-np.inf, np.inf, aggregator.space.shape, np.float32)
+    n = aggregator.max_states
+    try:
+        return spaces.Discrete(n) if encoding == "number" else spaces.Box(0.0, 1.0, (n,), np.float32)
+    except (MemoryError, OverflowError, ValueError):  # the latter if the number of bytes overflows
+        raise ValueError(
+            f"max_states must be a number of states that fit into memory, got {n}."
+        ) from None
+
+
 def find_softness(encoding: Encoding, given: float | None) -> float:
     """The softness of an encoding, by default its own; 0 if it does not use associations."""
     usual = SOFTNESS.get(encoding, 0.0)
     return usual if given is None or not usual else given
+
+
+def _whole_numbers(states: ArrayLike) -> NDArray[np.integer]:
+    try:
+        found = np.asarray(states)
+    except ValueError:  # rows of different lengths
+        found = np.empty(1, dtype=object)
+    if found.size == 0:
+        return found.astype(np.int64)
+    if not np.issubdtype(found.dtype, np.integer):
+        raise ValueError(f"states must be integers, the numbers of current states, got {states!r}.")
+    return found
+
+
+def _empty_rows(warmup_steps: int, n_at_once: int, n_features: int) -> NDArray[np.float64]:
+    """Room for the observations of the warm-up, or of a chunk, and for those of another step."""
+    try:
+        return np.empty((max(warmup_steps, CHUNK) + n_at_once, n_features))
+    except (MemoryError, ValueError):  # the latter if the number of bytes overflows
+        raise ValueError(
+            f"warmup_steps must be a number of observations that fit into memory, got {warmup_steps}."
+        ) from None
 
 
 def _check_space(space: spaces.Space) -> spaces.Box:

@@ -64,8 +64,15 @@ def plain(value: Any) -> Any:
 def check_non_negative(**values: float) -> None:
     """Raise a ValueError if a number is negative, infinite or NaN."""
     for name, value in values.items():
-        if not isinstance(value, Real) or not 0.0 <= value < inf:
+        if not isinstance(value, Real) or isinstance(value, bool) or not 0.0 <= value < inf:
             raise ValueError(f"{name} must be a non-negative and finite number, got {value!r}.")
+
+
+def check_flag(**values: bool) -> None:
+    """Raise a ValueError if a value is not True or False."""
+    for name, value in values.items():
+        if not isinstance(value, bool | np.bool_):
+            raise ValueError(f"{name} must be True or False, got {value!r}.")
 
 
 def check_positive(**values: float) -> None:

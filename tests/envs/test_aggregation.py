@@ -193,6 +193,33 @@ def test_bad_arguments_are_refused(grown):
         env.revert_observation(1000)
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"softness": "x"}, "softness must be a non-negative and finite number, got 'x'"),
+        ({"softness": True}, "softness must be a non-negative and finite number, got True"),
+        ({"learn": "no"}, "learn must be True or False, got 'no'"),
+        ({"warmup_steps": 10**13}, "warmup_steps must be .* fit into memory, got 10000000000000"),
+        ({"warmup_steps": 10**30}, "warmup_steps must be .* fit into memory, got 1000000000000"),
+        ({"max_states": 10**30}, "max_states must be .* fit into memory, got 1000000000000"),
+        ({"max_states": 10**13, "encoding": "one_hot"}, "max_states must be .* fit into memory"),
+    ],
+)
+def test_arguments_of_other_kinds_are_refused_with_their_name(given, message):
+    with pytest.raises(ValueError, match=message):
+        StateAggregation(Replay(points()), **given)
+
+
+@pytest.mark.parametrize("states", ["a", 1.5, None, True, [0.0], [[0], [0, 0]]])
+def test_only_whole_numbers_are_states(states):
+    env = StateAggregation(Replay(points()), max_states=8)
+    with pytest.raises(ValueError, match="states must be integers, the numbers of current states, got"):
+        env.revert_observation(states)
+    assert env.revert_observation([]).shape == (0, 2)
+    with pytest.raises(ValueError, match="learn must be True or False, got 'no'"):
+        env.learn = "no"
+
+
 @pytest.mark.parametrize("when", [5, 2000])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_an_observation_that_is_not_finite_is_refused(when, value):
