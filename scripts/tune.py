@@ -26,16 +26,15 @@ from optuna.samplers import RandomSampler, TPESampler
 from rich.console import Console
 from sqlalchemy.exc import SQLAlchemyError
 
-import oda_rl.agents
 from benchmarks.comparison import Entry
-from benchmarks.plans import Plan
+from benchmarks.plans import Plan, make_model
 from benchmarks.runs import carry_out, make_progress, replace_file
 from benchmarks.tasks import find_threshold
 from benchmarks.training import warm_up
 from benchmarks.tuning import Task, find_done, importances, open_storage, requeue_lost, search
 from common.arguments import Count, Positive, typed_again
 from common.evaluation import reason_of
-from common.search_spaces import defaults_of, to_hyperparameters
+from common.search_spaces import Range, defaults_of, space_of, to_hyperparameters
 from common.tables import make_console, print_line, show_table
 from common.training_options import find_algorithm
 from common.workers import Where, WorkersLostError, open_workers
@@ -78,7 +77,7 @@ class Args(Where):
     """Folder of the best hyperparameters, and of the runs of the comparison."""
 
 
-def make_study(args: Args, task: Task) -> optuna.Study:
+def make_study(args: Args, task: Task, defaults: dict[str, Any]) -> optuna.Study:
     """Load or create the study; a new one tries the default hyperparameters first."""
     name = args.study_name or "-".join(
         [task.agent, task.env_id, str(task.total_timesteps), "seeds", *map(str, task.seeds)]
@@ -94,8 +93,7 @@ def make_study(args: Args, task: Task) -> optuna.Study:
     seed = args.seed + len(study.get_trials(deepcopy=False))
     study.sampler = RandomSampler(seed) if args.sampler == "random" else TPESampler(seed=seed)
     if not study.get_trials(deepcopy=False):
-        config = getattr(oda_rl.agents, task.agent).config_class()
-        study.enqueue_trial(defaults_of(task.agent, config))
+        study.enqueue_trial(defaults)
     return study
 
 
@@ -114,14 +112,31 @@ def find_mistake(args: Args) -> str | None:
     return None
 
 
-def run_trials(study: optuna.Study, task: Task, args: Args, console: Console) -> str | None:
+def prepare(args: Args) -> tuple[Task, dict[str, Range], dict[str, Any]]:
+    """Return the task, its search space, and the parameters of the first trial.
+
+    Raises a ValueError, an ImportError or an error of Gymnasium if there is no such task.
+    """
+    mistake = find_mistake(args)
+    if mistake is not None:
+        raise ValueError(mistake)
+    agent = args.algorithm or find_algorithm(["--env-id", args.env_id], args.env_id)
+    model = make_model(Plan(agent, args.env_id, args.total_timesteps), 0)
+    model.get_env().close()
+    task = Task(agent, args.env_id, args.total_timesteps, args.seeds, args.rungs, args.eval_episodes)
+    return task, space_of(model), defaults_of(model)
+
+
+def run_trials(
+    study: optuna.Study, task: Task, space: dict[str, Range], args: Args, console: Console
+) -> str | None:
     """Run the trials; returns why the search ended early, if it did."""
     try:
         if args.dask is None:  # compiled once, not by every process
             warm_up(Plan(task.agent, task.env_id, task.total_timesteps))
         with open_workers(args) as workers, make_progress(console) as progress:
             bar = progress.add_task("trials", total=args.n_trials, completed=len(find_done(study)))
-            for trial in search(study, task, args.n_trials, workers):
+            for trial in search(study, task, space, args.n_trials, workers):
                 progress.advance(bar)
                 ended = f"{trial.value:.1f}" if trial.value is not None else "pruned"
                 print_line(console, f"  trial {trial.number}: {ended}")
@@ -189,19 +204,13 @@ def main(args: Args) -> int:
     """Search, compare, print."""
     console = make_console()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    trouble = find_mistake(args)
     try:
-        agent = args.algorithm or find_algorithm(["--env-id", args.env_id], args.env_id)
-        if trouble is None:
-            gym.make(args.env_id).close()
-    except (ValueError, gym.error.Error) as error:
-        trouble = reason_of(error)
-    if trouble is not None:
-        print_line(console, trouble)
+        task, space, defaults = prepare(args)
+    except (ValueError, ImportError, gym.error.Error) as error:
+        print_line(console, reason_of(error))
         return 2
-    task = Task(agent, args.env_id, args.total_timesteps, args.seeds, args.rungs, args.eval_episodes)
     try:
-        study = make_study(args, task)
+        study = make_study(args, task, defaults)
     except (ImportError, SQLAlchemyError) as error:
         reason = str(error).partition("\n")[0]
         print_line(console, f"The study cannot be stored in {args.storage}: {reason}")
@@ -209,7 +218,7 @@ def main(args: Args) -> int:
     again = requeue_lost(study)
     if again:
         console.print(f"{again} trials of a process that has ended are repeated.")
-    early = run_trials(study, task, args, console)
+    early = run_trials(study, task, space, args, console)
     if early:
         print_line(console, f"{early}. Finished trials are kept; the same command continues.")
     code = INTERRUPTED if early == "Interrupted" else int(early is not None)

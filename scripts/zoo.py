@@ -24,7 +24,7 @@ from stable_baselines3.common.utils import ConstantSchedule
 
 import oda_rl.agents
 import oda_rl.envs
-from common.search_spaces import suggest, to_hyperparameters
+from common.search_spaces import SPACES, Range, suggest, to_hyperparameters
 
 assert oda_rl.envs  # registers the compiled environments
 
@@ -94,9 +94,13 @@ def register() -> None:
     for name, kind in AGENTS.items():
 
         def sample(
-            trial: Any, n_actions: int, n_envs: int, more: dict[str, Any], agent: str = kind.__name__
+            trial: Any,
+            n_actions: int,
+            n_envs: int,
+            more: dict[str, Any],
+            space: dict[str, Range] = SPACES[kind.__name__],
         ) -> dict[str, Any]:
-            return suggest(trial, agent)
+            return suggest(trial, space)
 
         utils.ALGOS[name] = adapt(kind)
         hyperparams_opt.HYPERPARAMS_SAMPLER[name] = sample

@@ -9,7 +9,7 @@ import os
 import socket
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 import oda_rl.agents
 from benchmarks.plans import Plan, make_model
 from benchmarks.training import EVALUATION_SEED, Evaluation
-from common.search_spaces import suggest
+from common.search_spaces import Range, suggest
 from common.workers import Workers
 
 OWNER = "process"
@@ -113,8 +113,13 @@ def requeue_lost(study: Study) -> int:
     return lost
 
 
-def search(study: Study, task: Task, n_trials: int, workers: Workers) -> Iterator[FrozenTrial]:
-    """Run trials, one on each worker, until the study has `n_trials`; yield each as it ends."""
+def search(
+    study: Study, task: Task, space: Mapping[str, Range], n_trials: int, workers: Workers
+) -> Iterator[FrozenTrial]:
+    """Run trials of a search space, one on each worker, until the study has `n_trials`.
+
+    Yields each trial as it ends.
+    """
     running: dict[Future, tuple[Trial, dict[str, Any], int]] = {}
 
     def submit_rung(trial: Trial, options: dict[str, Any], rung: int, models: Models) -> None:
@@ -125,7 +130,7 @@ def search(study: Study, task: Task, n_trials: int, workers: Workers) -> Iterato
         while len(running) < workers.n and len(find_done(study)) + len(running) < n_trials:
             trial = study.ask()
             trial.set_user_attr(OWNER, f"{socket.gethostname()}:{os.getpid()}")
-            submit_rung(trial, suggest(trial, task.agent), 1, [])
+            submit_rung(trial, suggest(trial, space), 1, [])
         if not running:
             return
         for future in workers.wait(running):

@@ -4,7 +4,10 @@ A space maps names of hyperparameters to ranges. Discount factors and trace deca
 difference from 1, as RL Zoo does.
 """
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
+
+from oda_rl.agents.codebook_rl import state as names
 
 LACK = "one_minus_"
 
@@ -42,19 +45,23 @@ SPACES: dict[str, dict[str, Range]] = {
     },
 }
 """Search spaces by the name of the agent."""
-# Values that None stands for if actions are discrete, where the configuration does not tell them
-USUAL = {"max_cells": 125, "actor_rate": 1.0}
+# Hyperparameters without effect in a table of states: its cells are fixed, and there is no warm-up. The
+# rule of TwoTimescaleQ there (`rules.table_q`) has its own stepsizes, initial values and exploration.
+IDLE_IN_TABLES = {
+    "TwoTimescaleAC": {"softness", "max_cells", "warmup_steps"},
+    "TwoTimescaleQ": SPACES["TwoTimescaleQ"].keys() - {LACK + "gamma", LACK + "trace_decay"},
+}
 
 
-def suggest(trial: Any, agent: str) -> dict[str, Any]:
+def suggest(trial: Any, space: Mapping[str, Range]) -> dict[str, Any]:
     """Sample the hyperparameters of an agent for a trial.
 
     Parameters
     ----------
     trial : optuna.Trial
         The trial.
-    agent : str
-        Name of the class.
+    space : mapping of str to Range
+        The search space.
 
     Returns
     -------
@@ -62,7 +69,7 @@ def suggest(trial: Any, agent: str) -> dict[str, Any]:
         Keyword arguments of the agent.
     """
     found = {}
-    for name, (low, high, log) in SPACES[agent].items():
+    for name, (low, high, log) in space.items():
         whole = isinstance(low, int) and isinstance(high, int)
         ask = trial.suggest_int if whole else trial.suggest_float
         found[name] = ask(name, low, high, log=log)
@@ -77,13 +84,48 @@ def to_hyperparameters(params: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def defaults_of(agent: str, config: Any) -> dict[str, Any]:
-    """The agent's default hyperparameters as parameters of a trial, to be tried first."""
+def defaults_of(model: Any) -> dict[str, Any]:
+    """The hyperparameters of an agent without options as parameters of a trial, to be tried first.
+
+    Parameters
+    ----------
+    model : TwoTimescaleAC or TwoTimescaleQ
+        The agent with its environment, on which some defaults depend.
+
+    Returns
+    -------
+    dict
+        The values that the agent uses, without those that have no effect in its table of states.
+    """
+    agent, learner = type(model).__name__, model.learner
+    settings = learner.numbers.settings
+    # what None stands for
+    usual = {
+        "gamma": settings[names.GAMMA],
+        "trace_decay": settings[names.TRACE_DECAY],
+        "actor_rate": settings[names.ACTOR_RATE],
+        "max_cells": learner.slow.plan.max_cells,
+    }
     found = {}
     for name in SPACES[agent]:
+        if learner.sizes.is_table and name in IDLE_IN_TABLES[agent]:
+            continue
         plain = name.removeprefix(LACK)
-        value = getattr(config, plain)
+        value = getattr(model.config, plain)
         if value is None:
-            value = USUAL[plain] if plain in USUAL else config.find(plain, table=False)
-        found[name] = 1.0 - value if plain != name else value
+            value = usual[plain]
+        number = int(value) if isinstance(value, int) else float(value)
+        found[name] = 1.0 - number if plain != name else number
     return found
+
+
+def space_of(model: Any) -> dict[str, Range]:
+    """The search space of an agent with its environment: ranges that contain the defaults.
+
+    See `defaults_of` for the argument and the names.
+    """
+    space = SPACES[type(model).__name__]
+    return {
+        name: Range(min(space[name].low, value), max(space[name].high, value), space[name].log)
+        for name, value in defaults_of(model).items()
+    }

@@ -7,7 +7,12 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from environments import SpacesEnv
+from gymnasium import spaces
+
+from oda_rl.agents import TwoTimescaleAC, TwoTimescaleQ
 
 optuna = pytest.importorskip("optuna")
 OperationalError = pytest.importorskip("sqlalchemy").exc.OperationalError
@@ -53,19 +58,55 @@ def test_the_same_command_goes_on_with_the_study(run, tmp_path, monkeypatch):
     assert tried[1] != tried[2]
 
 
-def test_the_first_trial_has_the_defaults(tuning, module):
-    from oda_rl.agents import TwoTimescaleAC, TwoTimescaleQ
+BOX = spaces.Box(-1.0, 1.0, (2,), np.float32)
 
-    spaces = module("common.search_spaces")
-    for kind in (TwoTimescaleAC, TwoTimescaleQ):
-        noted = spaces.defaults_of(kind.__name__, kind.config_class())
-        assert noted.keys() == spaces.SPACES[kind.__name__].keys()
-        for name, (low, high, _) in spaces.SPACES[kind.__name__].items():
-            assert low <= noted[name] <= high
-        config = kind.config_class(**spaces.to_hyperparameters(noted))
-        plan, usual = config.plan_growth(False), kind.config_class().plan_growth(False)
-        assert plan.max_cells == usual.max_cells
-        assert config.gamma == pytest.approx(0.99)
+
+@pytest.mark.parametrize("kind", [TwoTimescaleAC, TwoTimescaleQ])
+@pytest.mark.parametrize(
+    ("seen", "actions"),
+    [
+        (BOX, spaces.Discrete(3)),
+        (BOX, spaces.Box(-2.0, 1.0, (1,), np.float32)),
+        (BOX, spaces.MultiDiscrete([2, 3])),
+        (BOX, spaces.MultiBinary(6)),
+        (spaces.Discrete(5), spaces.Discrete(3)),
+    ],
+    ids=["discrete", "box", "multi-discrete", "multi-binary", "table"],
+)
+def test_the_first_trial_has_the_defaults(kind, seen, actions, module):
+    own = module("common.search_spaces")
+    env = SpacesEnv(seen, actions)
+    model, study = kind(env=env, seed=0), optuna.create_study()
+    study.enqueue_trial(own.defaults_of(model))
+    space = own.space_of(model)
+    tried = kind(env=env, seed=0, **own.suggest(study.ask(), space))
+    assert tried.learner.sizes == model.learner.sizes
+    assert tried.learner.slow.plan == model.learner.slow.plan
+    for name in ("settings", "counters"):
+        given, found = (getattr(one.learner.numbers, name) for one in (model, tried))
+        np.testing.assert_array_equal(found, given)
+    for name in own.to_hyperparameters(dict.fromkeys(space, 0.0)):
+        assert getattr(model.config, name) in (None, getattr(tried.config, name))
+    for name, value in own.defaults_of(model).items():
+        assert space[name].low <= value <= space[name].high
+
+
+@pytest.mark.parametrize("kind", [TwoTimescaleAC, TwoTimescaleQ])
+def test_what_has_no_effect_in_a_table_is_not_searched(kind, module):
+    own = module("common.search_spaces")
+
+    def learned(**options):
+        model = kind(env="FrozenLake-v1", seed=0, **options).learn(1_000)
+        return model, model.learner.codebook["q"].tobytes()
+
+    model, usual = learned()
+    whole = own.SPACES[kind.__name__]
+    left_out = whole.keys() - own.space_of(model).keys()
+    assert {"softness", "max_cells", "warmup_steps"} <= left_out
+    lowest = own.to_hyperparameters({name: whole[name].low for name in left_out})
+    assert learned(**lowest)[1] == usual
+    if kind is TwoTimescaleQ:
+        assert own.space_of(model).keys() == {"one_minus_gamma", "one_minus_trace_decay"}
 
 
 def test_rungs_make_the_training_that_is_not_divided(tuning, task):
@@ -119,7 +160,7 @@ def test_what_does_not_get_better_is_pruned(tuning, task, monkeypatch):
     study = optuna.create_study(
         direction="maximize", pruner=optuna.pruners.SuccessiveHalvingPruner(1, reduction_factor=2)
     )
-    ended = list(tuning.search(study, task, 4, tuning.Workers()))
+    ended = list(tuning.search(study, task, {}, 4, tuning.Workers()))
     assert [trial.state.name for trial in ended] == ["COMPLETE"] + ["PRUNED"] * 3
     assert rungs == [1, 2, 3, 1, 1, 1]
 
