@@ -13,7 +13,7 @@ defaults, on seeds that the search did not use.
 from common.ending import INTERRUPTED, run_and_exit
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from shlex import quote
 from typing import Any, Literal
@@ -38,6 +38,10 @@ from common.search_spaces import Range, defaults_of, space_of, to_hyperparameter
 from common.tables import make_console, print_line, show_table
 from common.training_options import find_algorithm
 from common.workers import Where, WorkersLostError, open_workers
+
+# Name of the user attribute of a study with the task, and the options that its fields come from
+TASK = "task"
+OPTION_OF = {"agent": "algorithm", "episodes": "eval-episodes"}
 
 
 @dataclass
@@ -72,15 +76,21 @@ class Args(Where):
     storage: str = "sqlite:///logs/tune.db"
     """Storage of the study, as a URL for Optuna."""
     study_name: str | None = None
-    """Name of the study; by default made of the agent, environment, steps and seeds."""
+    """Name of the study; by default made of the agent, environment, steps, seeds, rungs and episodes.
+    All its trials have these in common: other values are refused."""
     log_dir: Path = Path("logs/tune")
     """Folder of the best hyperparameters, and of the runs of the comparison."""
 
 
 def make_study(args: Args, task: Task, defaults: dict[str, Any]) -> optuna.Study:
-    """Load or create the study; a new one tries the default hyperparameters first."""
+    """Load or create the study; a new one tries the default hyperparameters first.
+
+    Raises a ValueError if the trials of a stored study have another task.
+    """
+    seeds = map(str, task.seeds)
+    sizes = ["rungs", str(task.rungs), "episodes", str(task.episodes)]
     name = args.study_name or "-".join(
-        [task.agent, task.env_id, str(task.total_timesteps), "seeds", *map(str, task.seeds)]
+        [task.agent, task.env_id, str(task.total_timesteps), "seeds", *seeds, *sizes]
     )
     study = optuna.create_study(
         study_name=name,
@@ -89,12 +99,43 @@ def make_study(args: Args, task: Task, defaults: dict[str, Any]) -> optuna.Study
         load_if_exists=True,
         pruner=HyperbandPruner(min_resource=1, max_resource=task.rungs),
     )
+    check_task(study, task)
     # With the same seed, a continued study would suggest the same again.
     seed = args.seed + len(study.get_trials(deepcopy=False))
     study.sampler = RandomSampler(seed) if args.sampler == "random" else TPESampler(seed=seed)
     if not study.get_trials(deepcopy=False):
         study.enqueue_trial(defaults)
     return study
+
+
+def check_task(study: optuna.Study, task: Task) -> None:
+    """Store the task in a new study; raise a ValueError if the trials of the study have another one."""
+    given = {name: list(value) if name == "seeds" else value for name, value in asdict(task).items()}
+    kept = study.user_attrs.get(TASK)
+    if kept is None:
+        if study.get_trials(deepcopy=False):
+            raise ValueError(
+                f"The study {study.study_name} does not contain its --env-id and the other arguments of "
+                "its trials; give another --study-name."
+            )
+        study.set_user_attr(TASK, given)
+        return
+    differing = [
+        f"--{OPTION_OF.get(name, name.replace('_', '-'))} {typed_value(kept[name])} "
+        f"(got {typed_value(value)})"
+        for name, value in given.items()
+        if kept[name] != value
+    ]
+    if differing:
+        raise ValueError(
+            f"The trials of the study {study.study_name} have {', '.join(differing)}; give the same, or "
+            "another --study-name."
+        )
+
+
+def typed_value(value: Any) -> str:
+    """The value of an option as it is typed."""
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def find_mistake(args: Args) -> str | None:
@@ -214,6 +255,9 @@ def main(args: Args) -> int:
     except (ImportError, SQLAlchemyError) as error:
         reason = str(error).partition("\n")[0]
         print_line(console, f"The study cannot be stored in {args.storage}: {reason}")
+        return 2
+    except ValueError as error:
+        print_line(console, str(error))
         return 2
     again = requeue_lost(study)
     if again:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import tyro
 from environments import SpacesEnv
 from gymnasium import spaces
 
@@ -43,7 +44,7 @@ def test_the_same_command_goes_on_with_the_study(run, tmp_path, monkeypatch):
     assert told_next[1] == ["optuna-dashboard", own[1]]
     assert "trial 1: " in output
     assert "defaults" in output
-    name = "TwoTimescaleAC-oda_rl/CartPole-v1-1200-seeds-100"
+    name = "TwoTimescaleAC-oda_rl/CartPole-v1-1200-seeds-100-rungs-3-episodes-2"
     study = optuna.load_study(study_name=name, storage=own[1])
     assert len(study.trials) == 2
     told = json.loads((tmp_path / f"{name.replace('/', '-')}.json").read_text())
@@ -170,6 +171,39 @@ def test_seeds_by_which_is_chosen_are_not_reported(run, tmp_path):
     assert code == 2
     assert "--report-seeds must differ from --seeds" in output
     assert not (tmp_path / "x.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        (("--algorithm", "TwoTimescaleQ"), "--algorithm TwoTimescaleAC (got TwoTimescaleQ)"),
+        (("--env-id", "oda_rl/Acrobot-v1"), "--env-id oda_rl/CartPole-v1 (got oda_rl/Acrobot-v1)"),
+        (("--seeds", 100, 102), "--seeds 100 (got 100 102)"),
+        (("--rungs", 2, "--eval-episodes", 3), "--rungs 3 (got 2), --eval-episodes 2 (got 3)"),
+    ],
+)
+def test_a_study_has_one_task(changed, named, run, script, tmp_path):
+    own = ("--storage", f"sqlite:///{tmp_path / 'study.db'}", "--log-dir", tmp_path)
+    tune = script("tune")
+    typed = [str(word) for word in (*BRIEFLY, *STEPS, *own, "--study-name", "mine")]
+    args = tyro.cli(tune.Args, args=typed)
+    task, _, defaults = tune.prepare(args)
+    study = tune.make_study(args, task, defaults)
+    assert (
+        tune.make_study(replace(args, n_trials=60, report_seeds=(1,)), task, {}).trials == study.trials
+    )
+    code, output = run("tune", *typed, *changed)
+    assert (code, output.count("\n")) == (2, 1)
+    assert f"The trials of the study mine have {named}; give the same, or another" in output
+    assert [trial.state.name for trial in study.trials] == ["WAITING"]
+
+
+def test_a_study_without_a_stored_task_is_refused(run, tmp_path):
+    url = f"sqlite:///{tmp_path / 'study.db'}"
+    optuna.create_study(study_name="old", storage=url).enqueue_trial({"gamma": 0.9})
+    code, output = run("tune", *BRIEFLY, *STEPS, "--storage", url, "--study-name", "old")
+    assert code == 2
+    assert "The study old does not contain its --env-id" in output
 
 
 @pytest.mark.parametrize("storage", ["nowhere", "sqlite:////proc/study.db"])
