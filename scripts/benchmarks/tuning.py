@@ -34,6 +34,8 @@ from common.workers import Workers
 
 OWNER = "process"
 DONE = (TrialState.COMPLETE, TrialState.PRUNED)
+# Seconds within which a process notes that a trial is its own
+PATIENCE = 5
 # Attempts to open a storage before its error is raised
 OPENINGS = 10
 Models = list[bytes]
@@ -100,15 +102,29 @@ def find_done(study: Study) -> list[FrozenTrial]:
     return study.get_trials(deepcopy=False, states=DONE)
 
 
+def find_running(study: Study) -> list[FrozenTrial]:
+    """The trials that a process has begun and not ended."""
+    return study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+
+
 def requeue_lost(study: Study) -> int:
-    """Enqueue again the trials whose process on this machine has ended; return how many."""
+    """Enqueue again the trials whose process on this machine has ended; return how many.
+
+    A process notes itself right after it has begun a trial. A trial that still has no process after
+    `PATIENCE` seconds was begun by one that was killed in between, on any machine.
+    """
+    unowned = {trial.number for trial in find_running(study) if OWNER not in trial.user_attrs}
+    if unowned:
+        time.sleep(PATIENCE)
     lost = 0
-    for trial in study.get_trials(states=(TrialState.RUNNING,)):
+    for trial in find_running(study):
         host, _, pid = trial.user_attrs.get(OWNER, "").rpartition(":")
-        if host == socket.gethostname() and not psutil.pid_exists(int(pid)):
+        ended = host == socket.gethostname() and not psutil.pid_exists(int(pid))
+        if ended or (not pid and trial.number in unowned):
             with suppress(RuntimeError):  # another process was quicker
                 study.tell(trial.number, state=TrialState.FAIL)
-                study.enqueue_trial(trial.params)
+                # what was planned for it may not have been asked for yet
+                study.enqueue_trial({**trial.system_attrs.get("fixed_params", {}), **trial.params})
                 lost += 1
     return lost
 

@@ -133,6 +133,39 @@ def test_a_trial_of_a_process_that_is_no_more_is_made_again(tuning):
     assert again.suggest_float("gamma", 0.9, 0.99) == study.trials[0].params["gamma"]
 
 
+def test_a_trial_made_again_has_the_values_that_were_planned_for_it(tuning, monkeypatch):
+    waited = []
+    monkeypatch.setattr(tuning.time, "sleep", waited.append)
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    study = optuna.create_study(direction="maximize")
+    for owner in ({tuning.OWNER: f"{socket.gethostname()}:{gone.pid}"}, {}):  # {}: killed before it
+        study.enqueue_trial({"gamma": 0.95, "softness": 3.0})
+        trial = study.ask()
+        for name, value in owner.items():
+            trial.set_user_attr(name, value)
+        trial.suggest_float("gamma", 0.9, 0.99)  # and then killed
+        assert tuning.requeue_lost(study) == 1
+        again = study.ask()
+        assert again.suggest_float("gamma", 0.9, 0.99) == 0.95
+        assert again.suggest_float("softness", 1.0, 4.0) == 3.0
+        study.tell(again, 0.0)
+    assert waited == [tuning.PATIENCE]
+
+
+def test_a_trial_that_has_just_begun_is_not_taken_for_a_lost_one(tuning, monkeypatch):
+    study = optuna.create_study(direction="maximize")
+    first, begun = study.ask(), []
+
+    def meanwhile(_):
+        first.set_user_attr(tuning.OWNER, f"{socket.gethostname()}:1")
+        begun.append(study.ask())
+
+    monkeypatch.setattr(tuning.time, "sleep", meanwhile)
+    assert tuning.requeue_lost(study) == 0
+    assert [trial.state.name for trial in study.trials] == ["RUNNING"] * 2
+
+
 def test_a_storage_that_others_are_making_is_opened_again(tuning, tmp_path, monkeypatch):
     opened, real = [], optuna.storages.get_storage
 
