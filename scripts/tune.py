@@ -23,6 +23,7 @@ import optuna
 import tyro
 from optuna.pruners import HyperbandPruner
 from optuna.samplers import RandomSampler, TPESampler
+from optuna.trial import TrialState
 from rich.console import Console
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -38,6 +39,7 @@ from common.search_spaces import Range, defaults_of, space_of, to_hyperparameter
 from common.tables import make_console, print_line, show_table
 from common.training_options import find_algorithm
 from common.workers import Where, WorkersLostError, open_workers
+from oda_rl.inspect.table import counted
 
 # Name of the user attribute of a study with the task, and the options that its fields come from
 TASK = "task"
@@ -179,7 +181,9 @@ def run_trials(
             bar = progress.add_task("trials", total=args.n_trials, completed=len(find_done(study)))
             for trial in search(study, task, space, args.n_trials, workers):
                 progress.advance(bar)
-                ended = f"{trial.value:.1f}" if trial.value is not None else "pruned"
+                # a pruned one has the value of its last rung
+                complete = trial.state is TrialState.COMPLETE
+                ended = f"{trial.value:.1f}" if complete else "pruned"
                 print_line(console, f"  trial {trial.number}: {ended}")
     except KeyboardInterrupt:
         return "Interrupted"
@@ -261,12 +265,15 @@ def main(args: Args) -> int:
         return 2
     again = requeue_lost(study)
     if again:
-        console.print(f"{again} trials of a process that has ended are repeated.")
+        print_line(console, f"{counted(again, 'trial')} of an ended process will be repeated.")
     early = run_trials(study, task, space, args, console)
     if early:
         print_line(console, f"{early}. Finished trials are kept; the same command continues.")
     code = INTERRUPTED if early == "Interrupted" else int(early is not None)
-    if not any(trial.value is not None for trial in find_done(study)):
+    done = find_done(study)
+    if not any(trial.state is TrialState.COMPLETE for trial in done):
+        if not early:
+            print_line(console, f"No trial is complete: {counted(len(done), 'trial')} pruned.")
         return code or 1
     options = show(study, args, console)
     if args.report_seeds and not early:

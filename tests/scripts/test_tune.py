@@ -199,6 +199,21 @@ def test_what_does_not_get_better_is_pruned(tuning, task, monkeypatch):
     assert rungs == [1, 2, 3, 1, 1, 1]
 
 
+def test_a_pruned_trial_is_no_result(run, script, tuning, tmp_path, monkeypatch):
+    monkeypatch.setattr(script("tune"), "warm_up", lambda plan: None)
+    monkeypatch.setattr(tuning, "train_rung", lambda *_: (2.5, [b""]))
+    monkeypatch.setattr(optuna.Trial, "should_prune", lambda trial: trial.number == 0)
+    own = ("--storage", f"sqlite:///{tmp_path / 'study.db'}", "--log-dir", tmp_path)
+    typed = [*BRIEFLY, *STEPS, *own, "--report-seeds"]
+    code, output = run("tune", *typed, "--n-trials", 1)
+    assert code == 1
+    assert "trial 0: pruned" in output
+    assert "No trial is complete: 1 trial pruned." in output
+    code, output = run("tune", *typed, "--n-trials", 2)
+    assert code == 0
+    assert "trial 1: 2.5" in output
+
+
 def test_seeds_by_which_is_chosen_are_not_reported(run, tmp_path):
     code, output = run("tune", *BRIEFLY, "--seeds", 3, "--storage", f"sqlite:///{tmp_path}/x.db")
     assert code == 2
