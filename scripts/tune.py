@@ -36,7 +36,7 @@ from benchmarks.tuning import Task, find_done, importances, open_storage, requeu
 from common.arguments import Count, Positive, typed_again
 from common.evaluation import reason_of
 from common.search_spaces import Range, defaults_of, space_of, to_hyperparameters
-from common.tables import make_console, print_line, show_table
+from common.tables import make_console, print_line, return_text, show_table
 from common.training_options import find_algorithm
 from common.workers import Where, WorkersLostError, open_workers
 from oda_rl.inspect.table import counted
@@ -183,7 +183,7 @@ def run_trials(
                 progress.advance(bar)
                 # a pruned one has the value of its last rung
                 complete = trial.state is TrialState.COMPLETE
-                ended = f"{trial.value:.1f}" if complete else "pruned"
+                ended = return_text(trial.value) if complete else "pruned"
                 print_line(console, f"  trial {trial.number}: {ended}")
     except KeyboardInterrupt:
         return "Interrupted"
@@ -205,10 +205,8 @@ def compare(options: dict[str, Any], task: Task, args: Args, console: Console) -
     for name, plan, runs in zip(("defaults", "found"), plans, made.runs, strict=True):
         if runs:
             entry = Entry(plan, runs, find_threshold(task.env_id))
-            worst = f"{min(entry.returns):.1f}"
-            rows.append(
-                [name, f"{entry.iqm:.1f}", worst, f"{len(runs)}", f"{entry.median('cells'):.0f}"]
-            )
+            returns = return_text(entry.iqm), return_text(min(entry.returns))
+            rows.append([name, *returns, f"{len(runs)}", f"{entry.median('cells'):.0f}"])
     title = "On seeds that the search did not use"
     show_table(console, title, ("", "IQM of returns", "worst", "seeds", "cells"), rows)
 
@@ -223,7 +221,7 @@ def show(study: optuna.Study, args: Args, console: Console) -> dict[str, Any]:
         for noted, (name, value) in zip(best.params, options.items(), strict=True)
     ]
     print_line(console, study.study_name)
-    title = f"trial {best.number}: {best.value:.1f}"
+    title = f"trial {best.number}: {return_text(best.value)}"
     show_table(console, title, ("hyperparameter", "best", "importance"), rows)
     args.log_dir.mkdir(parents=True, exist_ok=True)
     content = {"study": study.study_name, "value": best.value, "hyperparameters": options}

@@ -90,6 +90,12 @@ def plain(value: float, digits: int) -> str:
     return f"{round(value, digits) + 0.0:.{digits}f}"
 
 
+def return_text(value: float) -> str:
+    """A return with four significant digits, but three decimals at most."""
+    size = abs(value)
+    return plain(value, 0 if size >= 1000 else 1 if size >= 100 else 2 if size >= 10 else 3)
+
+
 def interval_text(value: float, low: float, high: float, digits: int = 1) -> str:
     """A number and its interval with `digits` decimals, or none if one of them reaches 1000."""
     digits = 0 if max(map(abs, (value, low, high))) >= 1000 else digits

@@ -211,7 +211,15 @@ def test_a_pruned_trial_is_no_result(run, script, tuning, tmp_path, monkeypatch)
     assert "No trial is complete: 1 trial pruned." in output
     code, output = run("tune", *typed, "--n-trials", 2)
     assert code == 0
-    assert "trial 1: 2.5" in output
+    assert "trial 1: 2.500" in output
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.8, "0.800"), (0.75, "0.750"), (-22.25, "-22.25"), (-322.71, "-322.7"), (-1106.8, "-1107")],
+)
+def test_small_returns_have_more_decimals(value, text, module):
+    assert module("common.tables").return_text(value) == text
 
 
 def test_seeds_by_which_is_chosen_are_not_reported(run, tmp_path):
