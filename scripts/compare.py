@@ -38,6 +38,7 @@ from common.evaluation import evaluate_command
 from common.pictures import save
 from common.tables import make_console, print_line, print_notes, show_close_table, to_markdown
 from common.workers import Where
+from oda_rl.inspect.table import counted
 
 # Compared with our agent by default
 BESIDE_OURS: tuple[Algorithm, ...] = ("UniformGridQ", "PPO")
@@ -113,15 +114,13 @@ def make_plans(args: Args) -> tuple[list[Field], list[Plan]]:
     return fields, plans
 
 
-def print_plans(fields: list[Field], plans: list[Plan], args: Args, console: Console) -> None:
-    """Print what will run, what is stored from before, and what cannot run."""
+def print_plans(plans: list[Plan], args: Args, console: Console) -> None:
+    """Print what will run, and what is stored from before."""
     say = partial(print_line, console)
-    for line in left_out_of(fields):
-        say(line)
     count = len(plans) * len(args.seeds)
     here = f"{min(effective_n_jobs(args.n_jobs), count)} in parallel"
     where = f"on the workers of {args.dask}" if args.dask else here
-    say(f"{count} runs of {args.total_timesteps:,} steps, {where}.")
+    say(f"{counted(count, 'run')} of {counted(args.total_timesteps, 'step')}, {where}.")
     for plan in [] if args.fresh else plans:
         kept = find_kept(plan.folder(args.output / "runs"), args.seeds)
         if kept:
@@ -168,7 +167,7 @@ def print_paths(fields: list[Field], args: Args, made: Made, console: Console) -
             f"curves    {args.output / 'runs'}/<environment>/<algorithm>-.../seed-<n>.csv; models beside"
         )
     if made.failures:
-        say(f"{len(made.failures)} runs failed. The same command tries them again.")
+        say(f"{counted(len(made.failures), 'run')} failed. The same command tries again.")
     if made.interrupted:
         say("Interrupted. Finished runs are kept; to run the others:")
         say(f"  {typed_again('compare')}")
@@ -193,9 +192,13 @@ def main(args: Args) -> int:
     if mistake is not None:
         print_line(console, mistake)
         return 2
-    args.output.mkdir(parents=True, exist_ok=True)
     fields, plans = make_plans(args)
-    print_plans(fields, plans, args, console)
+    for line in left_out_of(fields):
+        print_line(console, line)
+    if not plans:
+        return 1
+    args.output.mkdir(parents=True, exist_ok=True)
+    print_plans(plans, args, console)
     on_run = partial(print_run, console=console)
     made = carry_out(plans, args.seeds, args.output / "runs", console, args, args.fresh, on_run)
     by_env = {field.env_id: field for field in fields}
@@ -207,7 +210,7 @@ def main(args: Args) -> int:
         write_results(fields, args.output)
         show_results(fields, console)
     print_paths(fields, args, made, console)
-    return made.exit_code() if plans else 1
+    return made.exit_code()
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from benchmarks.training import EVALUATION_SEED, Evaluation, Run
 from common.measuring import first_pass_and_hold, interquartile_mean, interval
 from common.tables import interval_text, plain, seconds_text, steps_text
 from oda_rl._types import Array
+from oda_rl.inspect.table import counted
 
 RANDOM_EPISODES = 50
 NOT_FOR_THIS = "not for this environment"
@@ -207,8 +208,9 @@ POOLED_TITLE = "All environments, scores normalised: 0 is a random agent, 1 the 
 def notes_of(fields: Sequence[Field]) -> list[str]:
     """Notes on the columns of the tables."""
     plans = [entry.plan for one in fields for entry in one.entries]
+    episodes = counted(plans[0].eval_episodes, "greedy episode")
     notes = [
-        f"IQM and mean: over seeds, of the means of {plans[0].eval_episodes} greedy episodes with the "
+        f"IQM and mean: over seeds, of the means of {episodes} with the "
         "last policy, not the best; the interval is a stratified bootstrap of 95 %.",
         "steps, seconds: of training, without the time for evaluations, to the first evaluation of 20 "
         f"greedy episodes (one every {plans[0].eval_freq:,} steps) at the threshold; median over seeds.",

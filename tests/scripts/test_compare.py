@@ -106,7 +106,16 @@ def test_what_cannot_be_run_is_in_the_table(compared, capsys):
     assert "- DQN is not for Pendulum-v1: DQN does not take actions in Box" in told
     code, output = run_compare(compared, capsys, algorithms=("DQN",), env_ids=("NoSuchTask-v0",))
     assert code == 1
-    assert "DQN is not for NoSuchTask-v0: Environment `NoSuchTask` doesn't exist" in output
+    (line,) = output.splitlines()  # nothing to type next, as it would not run either
+    assert line.startswith("DQN is not for NoSuchTask-v0: Environment `NoSuchTask` doesn't exist")
+
+
+@pytest.mark.usefixtures("no_picture")
+def test_one_run_and_one_episode_are_counted_as_one(tmp_path, capsys):
+    options = {"algorithms": ("UniformGridQ",), "seeds": (0,), "eval_episodes": 1}
+    _, output = run_compare(tmp_path, capsys, **options)
+    assert "1 run of 1,000 steps, 1 in parallel." in output
+    assert "of the means of 1 greedy episode with the last policy" in " ".join(output.split())
 
 
 def test_pictures_and_lines(compared):

@@ -138,7 +138,7 @@ def test_runs_are_the_same_on_a_cluster(run, cluster, tmp_path):
     for name, where in told.items():
         code, output = run("compare", *RUNS, "--eval-episodes", 2, "--output", tmp_path / name, *where)
         assert code == 0, output
-    assert f"1 runs of 1,000 steps, on the workers of {cluster.scheduler_address}" in output
+    assert f"1 run of 1,000 steps, on the workers of {cluster.scheduler_address}" in output
     here, there = (numbers_of(tmp_path / name) for name in told)
     assert len(here) == 1
     assert here == there
