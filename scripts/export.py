@@ -57,7 +57,8 @@ int main(void)
 """
 NUMBERED = """{{
             int number = policy_decide(states[i]);
-            for (int j = 0; j < {size}; j++) decided[i][j] = (REAL)policy_actions[number][j];
+            for (int j = 0; j < {size}; j++)
+                decided[i][j] = number < 0 ? NAN : (REAL)policy_actions[number][j];
         }}"""
 # How to use an exported file, by its suffix
 NEXT = {

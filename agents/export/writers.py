@@ -20,9 +20,10 @@ PYTHON = '''"""{name}
 
 {counts}. `decide(observation)` returns the action for one observation:
 {features}
+An observation of another length, or with NaN or infinity, raises a ValueError.
 """
 
-from math import exp, inf, log1p
+from math import exp, inf, isfinite, log1p
 
 {action_lines}
 LOW = {low}
@@ -38,6 +39,11 @@ CELLS = (
 
 def values(observation):
     """The value of each {what}."""
+    observation = list(observation)
+    if len(observation) != len(SCALE):
+        raise ValueError(f"observation must have {{len(SCALE)}} numbers, got {{len(observation)}}.")
+    if not all(map(isfinite, observation)):
+        raise ValueError(f"observation must be finite, got {{observation}}.")
     observation = [min(max(x, low), high) for x, low, high in zip(observation, LOW, HIGH)]
     away = [[x - m for x, m in zip(observation, at)] for at, _ in CELLS]
     apart = [sum((a / s) ** 2 for a, s in zip(row, SCALE)) for row in away]
@@ -74,7 +80,8 @@ C99 = """/* {name}
 
    {counts}. {said} for one observation:
 {features}
-   Compile with -std=c99 and link with -lm;
+   {refusal} if a number of the observation is NaN or infinite.
+   Compile with -std=c99 and link with -lm; with -ffast-math it does not check this.
    -DREAL=float for single precision. No memory is allocated. */
 
 #include <math.h>
@@ -102,6 +109,8 @@ static const struct {{ REAL at[N_FEATURES]; REAL rates[N_VALUES][1 + N_SLOPES]; 
 {{
     REAL x[N_FEATURES], apart[N_CELLS], value[N_VALUES] = {{0}}, total = 0, share, own, away;
     int i, j, a, nearest = 0;
+    for (j = 0; j < N_FEATURES; j++)
+        if (!isfinite(observation[j])) return -1;
     for (j = 0; j < N_FEATURES; j++) {{
         x[j] = observation[j] < low[j] ? low[j] : observation[j];
         x[j] = x[j] > high[j] ? high[j] : x[j];
@@ -143,16 +152,21 @@ C_POINT = """    for (a = 0; a < N_VALUES; a++) {
         own = own < 1 ? own : 1;
         share = (value[2 * j] + own) / (total + 2 * own);
         action[j] = bounds[0][j] + (bounds[1][j] - bounds[0][j]) * share;
-    }"""
+    }
+    return 0;"""
 C_FIGURES = f"#define LEAST ((REAL){LEAST})\n#define SQUARE ((REAL){SQUARE})"
 C_CLIPPED = """    for (j = 0; j < N_VALUES; j++) {
         action[j] = value[j] < bounds[0][j] ? bounds[0][j] : value[j];
         action[j] = action[j] > bounds[1][j] ? bounds[1][j] : action[j];
-    }"""
+    }
+    return 0;"""
 
 
 def python_source(program: PolicyProgram) -> str:
-    """A Python module with `decide` and `values`, which needs only the standard library."""
+    """A Python module with `decide` and `values`, which needs only the standard library.
+
+    Both raise a ValueError if an observation has another length, or NaN or infinity.
+    """
     rows = (_nested([at, rates], "()") for at, rates in _cells(program))
     if program.actions is None:
         bounds = _nested(program.bounds.tolist(), "()")
@@ -171,13 +185,18 @@ def python_source(program: PolicyProgram) -> str:
 
 
 def c_source(program: PolicyProgram) -> str:
-    """A C99 file with `policy_decide`, and `policy_actions` if actions are discrete."""
+    """A C99 file with `policy_decide`, and `policy_actions` if actions are discrete.
+
+    `policy_decide` returns -1 if a number of the observation is NaN or infinite. Otherwise it returns
+    the index of a discrete action, or 0 and fills the continuous one.
+    """
     rows = (_nested([at, rates], "{}") for at, rates in _cells(program))
     if program.actions is None:
         size, bounds = program.bounds.shape[1], _nested(program.bounds.tolist(), "{}")
         said = f"policy_decide fills action[{size}]"
         lines = f"static const REAL bounds[2][{size}] = {bounds};"
-        signature = f"void policy_decide(const REAL observation[N_FEATURES], REAL action[{size}])"
+        refusal = "It returns 0, or -1 and leaves action as it is"
+        signature = f"int policy_decide(const REAL observation[N_FEATURES], REAL action[{size}])"
         decision = C_CLIPPED
         if program.draws_points:
             lines, decision = f"{C_FIGURES}\n{lines}", C_POINT
@@ -187,6 +206,7 @@ def c_source(program: PolicyProgram) -> str:
             f"policy_decide returns the index of the action ({', '.join(program.action_names)}), which\n"
             "   policy_actions translates to what the environment takes,"
         )
+        refusal = "It returns -1"
         taken = _nested(actions.tolist(), "{}")
         lines = f"const long policy_actions[N_VALUES][{actions.shape[1]}] = {taken};"
         signature, decision = "int policy_decide(const REAL observation[N_FEATURES])", C_NUMBERED
@@ -195,6 +215,7 @@ def c_source(program: PolicyProgram) -> str:
         n_features=len(program.scale),
         n_slopes=program.slopes.shape[2],
         said=said,
+        refusal=refusal,
         action_lines=lines,
         signature=signature,
         decision=decision,

@@ -102,6 +102,33 @@ def test_the_c_file_decides_as_the_agent(model, tmp_path):
     np.testing.assert_array_equal(found, wanted(model, states))
 
 
+BAD = [[0.0, 0.0, np.nan, 0.0], [np.inf, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, -np.inf]]
+
+
+def test_the_python_file_refuses_what_the_agent_refuses(model, tmp_path):
+    export_policy(model, tmp_path / "policy.py")
+    decide = load_python(tmp_path / "policy.py").decide
+    for observation in BAD:
+        with pytest.raises(ValueError, match=r"observation must be finite, got \[.*(nan|inf)"):
+            decide(observation)
+    for observation in ([0.0] * 3, [0.0] * 5):
+        with pytest.raises(ValueError, match=f"must have 4 numbers, got {len(observation)}"):
+            decide(observation)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_the_c_file_returns_a_status_for_what_the_agent_refuses(model, reacher, tmp_path):
+    decide = compiled(model, tmp_path).policy_decide
+    assert [decide((c_double * 4)(*row)) for row in BAD] == [-1] * 3
+    (tmp_path / "box").mkdir()
+    decide, action = compiled(reacher, tmp_path / "box").policy_decide, (c_double * 2)(7.0, 7.0)
+    for row in ([np.nan, 0.0], [0.0, np.inf]):
+        assert decide((c_double * 2)(*row), action) == -1
+        assert list(action) == [7.0, 7.0]
+    assert decide((c_double * 2)(0.0, 0.0), action) == 0
+    assert list(action) != [7.0, 7.0]
+
+
 def test_the_onnx_model_decides_as_the_agent(model, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
     onnx = pytest.importorskip("onnx")
