@@ -18,7 +18,7 @@ import tyro
 from matplotlib.backend_bases import FigureCanvasBase
 from numpy.typing import NDArray
 
-from common.arguments import Positive
+from common.arguments import Positive, check_output
 from common.evaluation import evaluate_command
 from common.pictures import plt, save
 from common.reading import ESTIMATORS, load, read_samples, train_again
@@ -39,6 +39,13 @@ from oda_rl.agents.models import load_model
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 from oda_rl.inspect.page import write_estimator_report
 from oda_rl.storage import kind_of, written_whole
+
+# Suffixes of the files that can be written
+ENDINGS = {
+    "html": (".html", ".htm"),
+    "markdown": (".md", ".markdown", ".txt"),
+    "picture": tuple(f".{kind}" for kind in sorted(FigureCanvasBase.get_supported_filetypes())),
+}
 
 
 @dataclass
@@ -119,16 +126,16 @@ def load_agent(path: Path) -> OnlineAlgorithm:
 
 
 def check(args: Args) -> None:
-    """Raise a ValueError if a typed option has no effect, or the picture's format is unknown."""
+    """Raise a ValueError if a typed option has no effect, or a file to write is not accepted."""
     alone = ("observation", "cells", "dimensions", "markdown", "picture")
     with_page = ("env_id", "grown", "data")
     unused, why = (with_page, "requires") if args.html is None else (alone, "cannot be used with")
     for name in unused:
         if getattr(args, name) != getattr(Args, name):
             raise ValueError(f"--{name.replace('_', '-')} {why} --html.")
-    kinds = sorted(FigureCanvasBase.get_supported_filetypes())
-    if args.picture is not None and args.picture.suffix[1:] not in kinds:
-        raise ValueError(f"--picture must end with .{', .'.join(kinds)}; got {args.picture}.")
+    for name, endings in ENDINGS.items():
+        if (path := getattr(args, name)) is not None:
+            check_output(f"--{name}", path, endings, args.model)
 
 
 def main(args: Args) -> int:

@@ -1,11 +1,16 @@
-"""Command lines: whole numbers with ranges, error messages, and the command to type again."""
+"""Command lines: numbers with ranges, output files, error messages, and the command to type again."""
 
+import math
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import fields
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from tyro.constructors import PrimitiveConstructorSpec
+
+from oda_rl.storage import with_suffix
 
 T = TypeVar("T")
 
@@ -31,12 +36,69 @@ def whole(low: int, *others: int, most: int | None = None) -> Any:
     )
 
 
+def real(low: float, is_excluded: bool = False, most: float = math.inf) -> Any:
+    """Specify for tyro a finite number from `low` to `most`; above `low` if that is excluded."""
+    accepted = f"above {low:g}" if is_excluded else f"{low:g} or more"
+    accepted += f", {most:g} at most" if math.isfinite(most) else ""
+
+    def read(typed: list[str]) -> float:
+        try:
+            number = float(typed[0])
+        except ValueError:
+            number = math.nan
+        is_within = low < number if is_excluded else low <= number
+        if not (math.isfinite(number) and is_within and number <= most):
+            raise ValueError(f"must be a number, {accepted}; got {typed[0]}.")
+        return number
+
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar=f"FLOAT({accepted})",
+        instance_from_str=read,
+        is_instance=lambda value: isinstance(value, int | float),
+        str_from_instance=lambda value: [str(value)],
+    )
+
+
 Count = Annotated[int, whole(0)]
 """0, 1, 2, ..."""
 Positive = Annotated[int, whole(1)]
 """1, 2, 3, ..."""
 Jobs = Annotated[int, whole(1, -1)]
 """Number of processes: 1, 2, 3, ..., or -1 for one per core."""
+NonNegative = Annotated[float, real(0.0)]
+"""A finite number from 0 on."""
+PositiveReal = Annotated[float, real(0.0, is_excluded=True)]
+"""A finite number above 0."""
+
+
+def find_empty(args: Any, *may_be_empty: str) -> str | None:
+    """What is wrong with the arguments if a list of values has none, and its default has some."""
+    for one in fields(args):
+        if getattr(args, one.name) == () != one.default and one.name not in may_be_empty:
+            return f"--{one.name.replace('_', '-')} must have at least one value."
+    return None
+
+
+def check_output(option: str, path: Path, endings: Sequence[str], source: Path) -> None:
+    """Raise a ValueError unless an output file has one of the endings, and is not the one read.
+
+    Parameters
+    ----------
+    option : str
+        The option, `--to` say, for the message.
+    path : Path
+        The file to write.
+    endings : sequence of str
+        Accepted suffixes, with their dots.
+    source : Path
+        The model file that is read; without a suffix, that of a model file is appended.
+    """
+    if path.suffix not in endings or path.is_dir():
+        accepted = f"{', '.join(endings[:-1])} or {endings[-1]}"
+        raise ValueError(f"{option} must be a file ending in {accepted}, got {path}.")
+    if path.resolve() == with_suffix(source).resolve():
+        raise ValueError(f"{option} must be another file than the model that is read, got {path}.")
 
 
 def read_options(read: Callable[[], T]) -> T:

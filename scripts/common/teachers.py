@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import gymnasium as gym
 import tyro
 
-from common.arguments import Count, Positive
+from common.arguments import Count, Positive, check_output
 from oda_rl import storage
 from oda_rl.agents import DistilledPolicy
 from oda_rl.agents.distill import polish
@@ -83,10 +83,9 @@ class StudentOptions:
         return teacher, env_id
 
     def file(self, name: str) -> Path:
-        """Path of the student, by default `name` next to the teacher; ValueError if not .npz or .zip."""
+        """Path of the student, by default `name` next to the teacher; ValueError as `check_output`."""
         path = storage.with_suffix(self.to or self.model.with_name(name))
-        if path.suffix not in (".npz", ".zip") or path.is_dir():
-            raise ValueError(f"--to must be a file ending in .npz or .zip, got {path}.")
+        check_output("--to", path, (".npz", ".zip"), self.model)
         return path
 
     def finish(self, student: DistilledPolicy, path: Path) -> None:

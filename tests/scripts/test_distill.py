@@ -62,6 +62,16 @@ def test_where_a_student_cannot_go_is_told_before_the_work(name, run, tmp_path):
         assert (code, "--to must be a file ending in .npz or .zip" in said) == (1, True)
 
 
+def test_a_student_does_not_replace_its_teacher(run, tmp_path):
+    UniformGridQ(env="CartPole-v1", seed=0).save(tmp_path / "shrunk.npz")
+    before = (tmp_path / "shrunk.npz").read_bytes()
+    typed = ("distill", tmp_path / "shrunk.npz", "--to", tmp_path / "shrunk")
+    for words in (typed, ("shrink", tmp_path / "shrunk.npz"), ("shrink", tmp_path / "shrunk")):
+        code, said = run(*words, *FEW)
+        assert (code, "--to must be another file than the model that is read" in said) == (1, True)
+        assert (tmp_path / "shrunk.npz").read_bytes() == before
+
+
 MODELS = {
     "classifier": ODAClassifier(max_codevectors=6, random_state=0),
     "tree": MultiResolutionODA(ODAClassifier(), max_children=2, random_state=0),

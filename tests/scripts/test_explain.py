@@ -59,7 +59,9 @@ def test_one_state(path, tmp_path, explain):
         (("--observation", 0, 0), "must be 4 finite numbers"),
         (("--dimensions", 0, 7), "dimensions must be two different indices from 0 to 3"),
         (("--dimensions", 1, 1), "dimensions must be two different indices from 0 to 3"),
-        (("--picture", "why"), "picture must end with"),
+        (("--picture", "why"), "--picture must be a file ending in .avif,"),
+        (("--markdown", "why.npz"), "--markdown must be a file ending in .md, .markdown or .txt"),
+        (("--html", "why"), "--html must be a file ending in .html or .htm, got why"),
         (("--data", "samples.csv"), "--data requires --html"),
         (
             ("--html", "why.html", "--picture", "why.png"),
@@ -72,6 +74,15 @@ def test_mistakes_are_named(path, explain, arguments, message):
     code, output = explain(path, *arguments)
     assert code == 1
     assert message in output
+
+
+@pytest.mark.parametrize("option", ["--html", "--markdown", "--picture"])
+def test_no_output_replaces_the_model(path, explain, option):
+    before = path.read_bytes()
+    code, output = explain(path, option, path)
+    assert code == 1
+    assert f"{option} must be a file ending in" in output
+    assert path.read_bytes() == before
 
 
 def test_what_is_no_model_is_refused(tmp_path, explain):
