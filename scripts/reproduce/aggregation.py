@@ -24,7 +24,7 @@ from common.ending import run_and_exit
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -38,7 +38,7 @@ from benchmarks.plans import Plan, refuse
 from benchmarks.runs import INTERRUPTED, carry_out, print_run
 from benchmarks.training import Run
 from common import ending
-from common.arguments import Count, Positive
+from common.arguments import Count, Positive, find_empty, real
 from common.measuring import interquartile_mean, interval
 from common.pictures import number_axis, write_down
 from common.tables import make_console, print_line, to_markdown
@@ -97,7 +97,13 @@ class Args(Where):
     """Seeds to run."""
     bins: tuple[Positive, ...] = (2, 3, 4, 5)
     """Bins of each coordinate for the uniform grid; the SOM has as many cells."""
-    t_min: tuple[float, ...] = (0.1, 0.06, 0.04, 0.01, 0.003)
+    t_min: tuple[Annotated[float, real(0.0, is_excluded=True, most=1.0)], ...] = (
+        0.1,
+        0.06,
+        0.04,
+        0.01,
+        0.003,
+    )
     """Minimum temperatures of our agent, as fractions of the first critical one."""
     max_cells: Positive = 625
     """Largest number of cells of our agent: so many that the minimum temperature decides."""
@@ -271,6 +277,9 @@ def verdicts_of(results: list[Result], against: str) -> str:
 
 def main(args: Args) -> int:
     """Run everything, and write the results; returns the exit code."""
+    if mistake := find_empty(args):
+        print(mistake)
+        return 1
     console = make_console()
     if args.full:
         args.total_timesteps, args.seeds, args.eval_episodes = 300_000, tuple(range(10)), 50

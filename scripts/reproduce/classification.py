@@ -20,7 +20,7 @@ from common.ending import run_and_exit
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -38,6 +38,7 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import LinearSVC
 
 from benchmarks.data_sets import from_csv
+from common.arguments import Count, find_empty, whole
 from common.measuring import passes_over, timed
 from common.pictures import BLUE, GREEN, GREY, ORANGE, draw_cells, light_frame, plane, write_down
 from common.tables import to_markdown
@@ -48,7 +49,13 @@ from oda_rl.quantization import LVQ
 
 Score = Callable[[Labels, Labels], float]
 
-TITLES = {"mixture": "Gaussians", "wbcd": "WBCD", "credit": "Credit card (F1)", "pima": "Pima"}
+Name = Literal["mixture", "wbcd", "credit", "pima"]
+TITLES: dict[Name, str] = {
+    "mixture": "Gaussians",
+    "wbcd": "WBCD",
+    "credit": "Credit card (F1)",
+    "pima": "Pima",
+}
 # Results of the papers, in %: ODA, SVM, NN, RF.
 REPORTED = {
     "mixture": (98.9, 79.5, 98.6, 98.7),
@@ -68,15 +75,15 @@ class Args:
     """Folder with pima*.csv and creditcard*.csv (header, last column `label`)."""
     out: Path = Path("logs/classification")
     """Folder of the pictures and the table."""
-    datasets: tuple[str, ...] = tuple(TITLES)
+    datasets: tuple[Name, ...] = tuple(TITLES)
     """Data sets of the table and of Fig. 3; those whose files are missing are left out."""
-    n_samples: int = 1500
+    n_samples: Annotated[int, whole(50)] = 1500
     """Number of samples of the problems in the plane."""
-    most_samples: int = 1500
+    most_samples: Annotated[int, whole(50)] = 1500
     """Largest number of samples of the credit-card data, drawn at random if there are more."""
     full: bool = False
     """Use all samples of the credit-card data, which takes several times as long."""
-    seed: int = 0
+    seed: Count = 0
     """Seed of everything that is random."""
 
 
@@ -276,8 +283,11 @@ def draw_poor_start(args: Args) -> Figure:
     return figure
 
 
-def main(args: Args) -> None:
-    """Run everything, and write the results."""
+def main(args: Args) -> int:
+    """Run everything, and write the results; returns the exit code."""
+    if mistake := find_empty(args):
+        print(mistake)
+        return 1
     warnings.simplefilter("ignore", ConvergenceWarning)
     args.out.mkdir(parents=True, exist_ok=True)
     loaded, results = {}, {}
@@ -293,6 +303,7 @@ def main(args: Args) -> None:
     if loaded:
         pictures["accuracy_by_samples_and_codevectors"] = draw_paths(loaded, args)
     write_down(args.out, pictures, table_of(results))
+    return 0
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from common.ending import run_and_exit
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -28,6 +28,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.preprocessing import StandardScaler
 
+from common.arguments import Count, Positive, find_empty
 from common.measuring import distortion, passes_over, timed
 from common.pictures import (
     BLUE,
@@ -49,7 +50,8 @@ from oda_rl._types import Array
 from oda_rl.estimators.session import REHEARSALS
 from oda_rl.quantization import DeterministicAnnealing, StochasticVQ
 
-TITLES = {"gaussians": "Gaussians", "wbcd": "WBCD", "pima": "Pima", "adult": "Adult"}
+Name = Literal["gaussians", "wbcd", "pima", "adult", "digits"]
+TITLES: dict[Name, str] = {"gaussians": "Gaussians", "wbcd": "WBCD", "pima": "Pima", "adult": "Adult"}
 METHODS = ("ODA", "ODA, finished", "sVQ", "DA", "k-means")
 COLOURS = dict(zip(METHODS, (BLUE, PINK, ORANGE, GREEN, GREY), strict=True))
 MARKERS = dict(zip(METHODS, "ovsD^", strict=True))
@@ -68,11 +70,11 @@ class Args:
     """Folder with pima*.csv and adult*.csv (header, last column `label`); OpenML if not given."""
     out: Path = Path("logs/clustering")
     """Folder of the pictures and the table."""
-    max_codevectors: int = 20
+    max_codevectors: Positive = 20
     """K at which the annealing ends."""
-    datasets: tuple[str, ...] = tuple(TITLES)
+    datasets: tuple[Name, ...] = tuple(TITLES)
     """Data sets, scaled to unit variance."""
-    seed: int = 0
+    seed: Count = 0
     """Seed of everything that is random."""
 
 
@@ -235,8 +237,11 @@ def table_of(results: dict[str, dict[str, list[Step]]]) -> str:
     return to_markdown(columns, rows, left=2, notes=(note,))
 
 
-def main(args: Args) -> None:
-    """Run everything, and write the results."""
+def main(args: Args) -> int:
+    """Run everything, and write the results; returns the exit code."""
+    if mistake := find_empty(args):
+        print(mistake)
+        return 1
     args.out.mkdir(parents=True, exist_ok=True)
     warm = np.random.default_rng(0).normal(size=(200, 2))
     for model in (ODAPartition(5), StochasticVQ(5)):
@@ -253,6 +258,7 @@ def main(args: Args) -> None:
         "poor_start": draw_poor_start(args),
     }
     write_down(args.out, pictures, table_of(results))
+    return 0
 
 
 if __name__ == "__main__":

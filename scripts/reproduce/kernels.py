@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from common.ending import run_and_exit
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -27,6 +27,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 from benchmarks.kernels import PAPER, progress
+from common.arguments import Positive, whole
 from common.measuring import interval
 from common.pictures import (
     BLUE,
@@ -63,12 +64,12 @@ class Args:
 
     out: Path = Path("logs/kernels")
     """Folder of the pictures."""
-    seeds: int = 10
+    seeds: Positive = 10
     """Number of seeds, each of a data set and of the learning."""
-    n_samples: int = 5000
+    n_samples: Annotated[int, whole(50)] = 5000
     """Training samples, each used once."""
-    loss: str = "hinge"
-    """"hinge" or "logistic"."""
+    loss: Literal["hinge", "logistic"] = "hinge"
+    """Loss of a sample."""
 
 
 @dataclass

@@ -19,7 +19,7 @@ from common.ending import run_and_exit
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -28,6 +28,7 @@ from matplotlib.figure import Figure
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.tree import DecisionTreeRegressor
 
+from common.arguments import Count, NonNegative, find_empty, whole
 from common.measuring import passes_over, timed
 from common.pictures import BLUE, GREEN, GREY, ORANGE, draw_codevectors, light_frame, write_down
 from common.tables import to_markdown
@@ -50,13 +51,13 @@ class Args:
 
     out: Path = Path("logs/regression")
     """Folder of the pictures and the table."""
-    counts: tuple[int, ...] = (2, 4, 8, 16, 32, 62)
+    counts: tuple[Annotated[int, whole(2)], ...] = (2, 4, 8, 16, 32, 62)
     """Numbers K of cells."""
-    n_samples: int = 1500
+    n_samples: Annotated[int, whole(50)] = 1500
     """Number of training samples, and of test samples."""
-    softness: float = 1.0
+    softness: NonNegative = 1.0
     """How far cells overlap in predictions; 0 for nearest cells, as in the papers."""
-    seed: int = 0
+    seed: Count = 0
     """Seed of everything that is random."""
 
 
@@ -254,8 +255,11 @@ def table_of(results: dict[str, dict[str, list[Step]]], variances: dict[str, flo
     return to_markdown(columns, rows, notes=(note,))
 
 
-def main(args: Args) -> None:
-    """Run everything, and write the results."""
+def main(args: Args) -> int:
+    """Run everything, and write the results; returns the exit code."""
+    if mistake := find_empty(args):
+        print(mistake)
+        return 1
     args.out.mkdir(parents=True, exist_ok=True)
     for model in MODELS:  # compiles the code before it is timed
         ODARegressor(4, local_model=model).fit(*make("2-D", 100, 0))
@@ -273,6 +277,7 @@ def main(args: Args) -> None:
         "errors": draw_errors(results, streams),
     }
     write_down(args.out, pictures, table_of(results, variances), dpi=130)
+    return 0
 
 
 if __name__ == "__main__":

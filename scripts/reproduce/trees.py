@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from common.ending import run_and_exit
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import tyro
@@ -29,6 +29,7 @@ from rich.table import Table
 from sklearn.base import clone, is_classifier
 
 from benchmarks.trees import template
+from common.arguments import Count, Positive, whole
 from common.measuring import timed
 from common.pictures import save
 from common.tables import make_console, make_table
@@ -53,17 +54,17 @@ class Args:
 
     out: Path = Path("logs/trees")
     """Folder of the pictures and the tables."""
-    n_samples: int = 600
+    n_samples: Annotated[int, whole(50)] = 600
     """Samples of each problem, of which a fifth are test samples."""
-    max_codevectors: int = 40
+    max_codevectors: Positive = 40
     """K of the flat clusterer."""
-    max_class_codevectors: int = 100
+    max_class_codevectors: Positive = 100
     """K of the flat classifiers."""
-    compared_seeds: tuple[int, ...] = tuple(range(10))
-    """Seeds of the problems in the second paper's comparison."""
-    repeats: int = 15
+    compared_seeds: tuple[Count, ...] = tuple(range(10))
+    """Seeds of the problems in the second paper's comparison; none to leave it out."""
+    repeats: Positive = 15
     """Fits of every model; the fastest one is shown."""
-    seed: int = 0
+    seed: Count = 0
     """Seed of the problems in the figures, and of the models."""
 
 

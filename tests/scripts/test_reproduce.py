@@ -81,12 +81,52 @@ def test_clustering(tmp_path, run, script, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "options", [("--seeds", "-1"), ("--bins", "0"), ("--total-timesteps", "0"), ("--methods", "PPO")]
+    ("name", "options"),
+    [
+        ("aggregation", ("--seeds", "-1")),
+        ("aggregation", ("--bins", "0")),
+        ("aggregation", ("--total-timesteps", "0")),
+        ("aggregation", ("--methods", "PPO")),
+        ("aggregation", ("--t-min", "2")),
+        ("classification", ("--datasets", "foo")),
+        ("classification", ("--n-samples", "0")),
+        ("clustering", ("--datasets", "foo")),
+        ("clustering", ("--max-codevectors", "0")),
+        ("kernels", ("--seeds", "0")),
+        ("kernels", ("--loss", "foo")),
+        ("kernels", ("--n-samples", "0")),
+        ("regression", ("--counts", "1")),
+        ("regression", ("--softness", "-1")),
+        ("regression", ("--softness", "nan")),
+        ("regression", ("--n-samples", "0")),
+        ("trees", ("--repeats", "0")),
+        ("trees", ("--seed", "-1")),
+        ("trees", ("--n-samples", "0")),
+    ],
 )
-def test_aggregation_refuses_options_that_make_no_sense(run, options):
-    code, output = run("reproduce/aggregation", *options)
+def test_options_that_make_no_sense_are_refused(run, name, options):
+    code, output = run(f"reproduce/{name}", *options)
     assert code == 2
     assert options[0] in output
+
+
+def test_the_names_of_data_sets_are_those_of_the_script(run):
+    _, output = run("reproduce/classification", "--datasets", "foo")
+    assert all(name in output for name in ("mixture", "wbcd", "credit", "pima"))
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        ("aggregation", "--seeds"),
+        ("classification", "--datasets"),
+        ("clustering", "--datasets"),
+        ("regression", "--counts"),
+    ],
+)
+def test_an_empty_list_is_refused(run, tmp_path, name, option):
+    code, output = run(f"reproduce/{name}", option, "--out", tmp_path)
+    assert (code, output.strip()) == (1, f"{option} must have at least one value.")
 
 
 def test_kernels(tmp_path, run):
