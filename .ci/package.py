@@ -91,7 +91,7 @@ def main() -> None:
         call(core, "-I", "-c", CORE, cwd=folder, env=own)
         call(full, "-I", "-c", AGENTS, cwd=folder, env=own)
         # elsewhere, that mypy reads what is installed and not this folder
-        options = ("--strict", "--python-executable", core, "--cache-dir", ROOT / ".mypy_cache")
+        options = ("--strict", "--python-executable", full, "--cache-dir", ROOT / ".mypy_cache")
         call(sys.executable, "-m", "mypy", *options, ROOT / ".ci" / "typed_user.py", cwd=folder)
 
 

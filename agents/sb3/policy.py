@@ -1,15 +1,19 @@
 """The policy object of the codebook agents."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.observations import ObservationCodec
 
 # SB3's policy names, accepted so that scripts can pass the same name to every agent
 SB3_POLICIES = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy")
+
+# What `predict` accepts: numbers or arrays of them; for Dict and Tuple spaces one entry for each part
+Observation = ArrayLike | Mapping[str, ArrayLike] | Sequence[ArrayLike]
 
 
 class CodebookPolicy:
@@ -34,7 +38,7 @@ class CodebookPolicy:
 
     def predict(
         self,
-        observation: Any,
+        observation: "Observation",
         state: tuple[NDArray[Any], ...] | None = None,
         episode_start: NDArray[Any] | None = None,
         deterministic: bool = False,
@@ -43,7 +47,7 @@ class CodebookPolicy:
 
         Parameters
         ----------
-        observation : ndarray, int, dict or tuple
+        observation : array-like, int, dict or tuple
             One observation as the environment returns it, or several as a VecEnv does: of shape
             (n, *shape), or a dict or tuple of such arrays.
         state, episode_start : optional

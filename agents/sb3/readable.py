@@ -13,6 +13,7 @@ from oda_rl.agents.hyperparameters import Config, override
 
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.env_origin import EnvOrigin
+    from oda_rl.agents.sb3.policy import Observation
     from oda_rl.inspect.model import View
     from oda_rl.inspect.table import Table
 
@@ -42,6 +43,19 @@ class Readable(BaseAlgorithm):
         """Numbers stored to act, including the principal components of large observations."""
         components = getattr(self.observations, "components", {}).values()
         return self.learner.n_parameters + sum(own.mean.size + own.axes.size for own in components)
+
+    def predict(
+        self,
+        observation: "Observation",
+        state: tuple[NDArray[Any], ...] | None = None,
+        episode_start: NDArray[Any] | None = None,
+        deterministic: bool = False,
+    ) -> tuple[NDArray[Any], tuple[NDArray[Any], ...] | None]:
+        """Choose an action for an observation, or one for each of several, as `CodebookPolicy.predict`.
+
+        It is that of SB3, whose types do not include lists, ints and tuples, which are accepted here.
+        """
+        return super().predict(cast(Any, observation), state, episode_start, deterministic)
 
     @property
     def history_(self) -> list[Any]:
