@@ -231,7 +231,7 @@ def make_translated_digits(
     Raises
     ------
     ValueError
-        If the frame is smaller than a digit, or `n_copies` below 1.
+        If the frame is smaller than a digit or no pair of integers, or `n_copies` below 1.
 
     Examples
     --------
@@ -239,7 +239,10 @@ def make_translated_digits(
     >>> samples.shape, int(labels[0])
     ((1797, 144), 0)
     """
-    height, width = (shape, shape) if isinstance(shape, int) else shape
+    sides = np.asarray(shape)
+    if sides.dtype.kind not in "iu" or sides.shape not in ((), (2,)):
+        raise ValueError(f"shape must be an integer or (height, width), got {shape!r}.")
+    height, width = np.broadcast_to(sides, 2).tolist()
     bunch = load_digits()
     side = bunch.images.shape[1]
     if min(height, width) < side:

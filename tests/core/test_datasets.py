@@ -36,6 +36,9 @@ def test_all_places_come_equally_often_and_the_seed_decides():
 def test_wrong_frames_are_refused():
     with pytest.raises(ValueError, match="shape must be at least 8 x 8, got 7 x 12"):
         make_translated_digits((7, 12))
+    for wrong in (2.5, "3", (12.0, 12.0), (12,), (12, 12, 12), True, None):
+        with pytest.raises(ValueError, match=r"shape must be an integer or \(height, width\), got"):
+            make_translated_digits(wrong)
     with pytest.raises(ValueError, match="n_copies must be at least 1, got 0"):
         make_translated_digits(n_copies=0)
 
