@@ -21,7 +21,7 @@ from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
-from common.arguments import Count, Positive
+from common.arguments import Count, Positive, check_folder
 from common.evaluation import make_environments, reason_of, render_modes
 from common.tables import make_console, print_line, show_table
 from oda_rl.agents.models import load_model
@@ -102,6 +102,18 @@ def check_spaces(model: OnlineAlgorithm, environments: VecEnv) -> None:
         raise ValueError(f"its actions are in {codec.space}, but those of the environment are in {done}")
 
 
+def run_episodes(args: Args, model: OnlineAlgorithm, environments: VecEnv) -> np.ndarray:
+    """Run the episodes, and close the environments; returns a row of returns and one of lengths."""
+    try:
+        return np.array(
+            evaluate_policy(
+                model, environments, args.episodes, return_episode_rewards=True, render=args.render
+            )
+        )
+    finally:
+        environments.close()
+
+
 def show(console: Console, name: str, model: OnlineAlgorithm, results: np.ndarray) -> None:
     """Print the results in an environment; `results` has a row of returns and one of lengths."""
     returns, lengths = results
@@ -132,6 +144,11 @@ def main(args: Args) -> int:
     """Load, evaluate, print."""
     console = make_console()
     try:
+        check_folder("--video-dir", args.video_dir)
+    except ValueError as error:
+        print_line(console, f"Cannot record the episodes: {error}")
+        return 1
+    try:
         model = load_model(args.model)
     except (FileNotFoundError, ValueError) as error:
         print_line(console, f"Cannot load the model: {error}")
@@ -157,15 +174,11 @@ def main(args: Args) -> int:
         print_line(console, f"The model does not fit {name}: {error}")
         return 1
     try:
-        results = evaluate_policy(
-            model, environments, args.episodes, return_episode_rewards=True, render=args.render
-        )
+        results = run_episodes(args, model, environments)
     except KeyboardInterrupt:
         print_line(console, "Interrupted.")
         return INTERRUPTED
-    finally:
-        environments.close()
-    show(console, name, model, np.array(results))
+    show(console, name, model, results)
     show_notes(console, args, model)
     return 0
 

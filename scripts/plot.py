@@ -17,7 +17,7 @@ import gymnasium as gym
 import numpy as np
 import tyro
 
-from common.arguments import whole
+from common.arguments import check_folder, whole
 from common.pictures import plt, save
 from common.reading import load, read_samples, train_again
 from oda_rl import plotting
@@ -123,6 +123,7 @@ def check(view: plotting.View, args: Args) -> None:
 def main(args: Args) -> int:
     """Load the model, draw it, and print where the pictures are."""
     try:
+        check_folder("--out", args.out)
         model = load(args.model)
         view = plotting.view_of(model)
         check(view, args)

@@ -80,6 +80,12 @@ def find_empty(args: Any, *may_be_empty: str) -> str | None:
     return None
 
 
+def check_folder(option: str, path: Path | None) -> None:
+    """Raise a ValueError if a folder to write into is given, but there is a file of its name."""
+    if path is not None and path.exists() and not path.is_dir():
+        raise ValueError(f"{option} must be a folder, got the file {path}.")
+
+
 def check_output(option: str, path: Path, endings: Sequence[str], source: Path) -> None:
     """Raise a ValueError unless an output file has one of the endings, and is not the one read.
 

@@ -70,6 +70,13 @@ def test_an_environment_that_cannot_be_made_again_is_not_replaced(wrapped, run, 
     assert code == 0, output
 
 
+def test_a_file_is_no_folder_for_videos_or_pictures(wrapped, run):
+    for words in (("evaluate", wrapped, "--video-dir"), ("plot", wrapped, "--out")):
+        code, output = run(*words, wrapped)
+        assert code == 1
+        assert f"{words[-1]} must be a folder, got the file {wrapped}." in output.replace("\n", "")
+
+
 def test_other_rewards_are_named(run, tmp_path):
     env = VecNormalize(make_vec_env("MountainCar-v0", 1), norm_obs=False)
     TwoTimescaleQ(env=env, seed=0, **QUICK).learn(800).save(tmp_path / "model.npz")
