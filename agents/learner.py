@@ -171,6 +171,12 @@ class Learner(ABC):
         """Whether all actions are random, as in the warm-up."""
         return not self.is_scaled
 
+    @property
+    def warm_up_left(self) -> tuple[int, int]:
+        """Observations that the warm-up still needs, and the most that it needs if it is extended."""
+        left = len(self._warm_up.seen) - self._warm_up.n_seen
+        return left, left
+
     def set_horizon(self, total_timesteps: int) -> None:
         """Set the length of the run: exploration falls over a fraction of it."""
         self.horizon = max(1, total_timesteps)

@@ -214,12 +214,25 @@ class ActorCriticLearner(TwoTimescaleLearner):
         figures[names.LOWEST_REWARD] = min(figures[names.LOWEST_REWARD], gain)
         super()._note_reward(reward, terminated)
 
-    def _extend_warm_up(self) -> bool:
+    @property
+    def _extensions_left(self) -> int:
+        """How often the warm-up can still be extended; 0 if there is something to learn from."""
         counters = self.numbers.counters
         enough = names.TERMINATED if self._looks_for_ends else names.VARIED
-        if counters[names.INFORMATIVE] >= enough or counters[names.EXTENSIONS] == MOST_EXTENSIONS:
+        if counters[names.INFORMATIVE] >= enough:
+            return 0
+        return MOST_EXTENSIONS - int(counters[names.EXTENSIONS])
+
+    @property
+    def warm_up_left(self) -> tuple[int, int]:
+        """Observations that the warm-up still needs, and the most that it needs if it is extended."""
+        left, _ = super().warm_up_left
+        return left, left + self._extensions_left * (len(self._warm_up.seen) // 2)
+
+    def _extend_warm_up(self) -> bool:
+        if self._extensions_left == 0:
             return False
-        counters[names.EXTENSIONS] += 1
+        self.numbers.counters[names.EXTENSIONS] += 1
         self.scale.thin_out()
         self._set_warm_up_hold()
         return True

@@ -268,7 +268,12 @@ def cells_of(model: Any) -> Any:
 def check_learned(learner: Any) -> None:
     """Raise a ValueError if a learner is still in its warm-up."""
     if not learner.is_scaled:
-        raise ValueError("the model has learned nothing yet: it is still in its warm-up.")
+        least, most = learner.warm_up_left
+        more = f", or up to {most:,} if it is extended (see warmup_steps)" if most > least else ""
+        raise ValueError(
+            f"the model has learned nothing yet: it is still in its warm-up, which ends after up to "
+            f"{least:,} more steps{more}; call learn first."
+        )
 
 
 def known_range(learner: Any, n: int) -> tuple[Array, Array]:

@@ -5,7 +5,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oda_rl.agents.codecs import PrincipalCodec
-from oda_rl.agents.explain.cells import CodebookCells, GridCells, ProgramCells, kind_of_cells
+from oda_rl.agents.explain.cells import (
+    CodebookCells,
+    GridCells,
+    ProgramCells,
+    check_learned,
+    kind_of_cells,
+)
 from oda_rl.agents.linear_q.config import UniformGridConfig
 from oda_rl.agents.policy_program import PolicyProgram
 
@@ -55,7 +61,8 @@ def policy_program(model: "OnlineAlgorithm") -> PolicyProgram:
             "supported are TwoTimescaleAC, and TwoTimescaleQ, SOMQ and UniformGridQ with discrete "
             "actions."
         )
-    if not learner.is_scaled or learner.n_cells == 0 or kind is ProgramCells:
+    check_learned(learner)
+    if learner.n_cells == 0 or kind is ProgramCells:
         raise ValueError(
             "The agent has not learned anything yet that could be exported: call learn first."
         )

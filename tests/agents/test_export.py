@@ -234,6 +234,22 @@ def test_what_is_no_table_is_refused(make, word, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_what_is_left_of_a_warm_up_is_said(tmp_path):
+    box = spaces.Box(-1.0, 1.0, (2,), np.float32)
+    model = TwoTimescaleAC(env=SpacesEnv(box, box), seed=0, warmup_steps=100)
+    ends = {0: "up to 100 more steps, or up to 250", 150: "up to 49 more steps, or up to 99"}
+    for steps, words in ends.items():  # no episode terminates: it is extended after 100 and 150 steps
+        if steps:
+            model.learn(steps)
+        with pytest.raises(ValueError, match=f"still in its warm-up, which ends after {words} if it is"):
+            export_policy(model, tmp_path / "policy.py")
+    model.learn(50, reset_num_timesteps=False)
+    with pytest.raises(ValueError, match="which ends after up to 49 more steps; call learn first"):
+        model.cells()
+    model.learn(49, reset_num_timesteps=False)
+    assert export_policy(model, tmp_path / "policy.py").n_numbers > 0
+
+
 def test_bad_arguments_are_refused(tmp_path):
     model = SOMQ(env="CartPole-v1", n_cells=4, seed=0).learn(2_000)
     with pytest.raises(ValueError, match=r"must end with one of \.py, \.c, \.onnx, got"):
