@@ -76,6 +76,54 @@ def make_plane(
     return Plane((i, j), place, low[[i, j]], high[[i, j]])
 
 
+class Line(NamedTuple):
+    """What pictures show of the only dimension of a model: its part from `low` to `high`."""
+
+    low: float
+    high: float
+
+    @property
+    def extent(self) -> tuple[float, float, float, float]:
+        """Left, right, bottom and top of a picture whose height is 1."""
+        return self.low, self.high, 0.0, 1.0
+
+    def grid(self, n: int) -> Array:
+        """The centres (n, 1) of n pixels, as points of the space."""
+        points: Array = self.low + (np.arange(n)[:, None] + 0.5) / n * (self.high - self.low)
+        return points
+
+
+def make_line(
+    view: View,
+    dimensions: Sequence[int] | None,
+    at: ArrayLike | None,
+    X: Array | None = None,
+    most: int | None = None,
+) -> Line | None:
+    """The line of a model with a single dimension, or None for others, which `make_plane` is for.
+
+    The arguments are those of `make_plane`; with `dimensions` or a point `at` it is None, too.
+    """
+    n = view.n_features if most is None else most
+    if n != 1 or dimensions is not None or at is not None:
+        return None
+    low, high = view.limits(X)
+    return Line(float(low[0]), float(high[0]))
+
+
+def intervals_in(line: Line, distance: Callable[[Array], Array]) -> dict[int, tuple[float, float]]:
+    """The cells along a line, each with the ends of its part of it; see `cells_in`."""
+    ends = distance(np.array([[line.low], [line.high]]))
+    affine = np.vstack([ends[0], ends[1] - ends[0], np.zeros(ends.shape[1])])
+    found = {}
+    for i in range(affine.shape[1]):
+        along = _cut_out(affine - affine[:, i : i + 1])[:, 0]
+        if len(along):
+            left, right = line.low + np.array([along.min(), along.max()]) * (line.high - line.low)
+            found[i] = float(left), float(right)
+    return found
+
+
 def samples_of(view: View, X: ArrayLike | None) -> Array | None:
     """Samples (n_samples, n_features) as an array; raises a ValueError if they do not fit the model."""
     if X is None:
@@ -109,7 +157,10 @@ def informative_dimensions(view: View, n: int) -> tuple[int, int]:
 def _check_dimensions(view: View, dimensions: Sequence[int] | None, n: int) -> tuple[int, int]:
     """The two dimensions to draw: those given, after a check, or those of `informative_dimensions`."""
     if n < 2:
-        raise ValueError(f"the model must have at least two dimensions to draw a plane, got {n}.")
+        raise ValueError(
+            f"the model must have at least two dimensions to draw a plane, got {n}; maps of a single "
+            "dimension need neither dimensions nor at."
+        )
     if dimensions is None:
         return informative_dimensions(view, n)
     found = tuple(int(j) for j in dimensions)

@@ -14,13 +14,13 @@ from oda_rl._validation import check_at_least, check_positive
 from oda_rl.inspect.model import View, evenly_spaced, view_of
 from oda_rl.inspect.planes import Plane, make_plane, samples_of
 from oda_rl.plotting import style
-from oda_rl.plotting.maps import (
+from oda_rl.plotting.maps import plot_partition
+from oda_rl.plotting.parts import (
     add_scale,
     draw_codevectors,
     draw_decisions,
     draw_values,
     name_axes,
-    plot_partition,
 )
 from oda_rl.storage import written_whole
 

@@ -256,8 +256,56 @@ def test_what_is_no_model_is_refused():
         plot_partition([1.0])
     with pytest.raises(NotFittedError):
         plot_partition(ODAPartition())
+    single = ODAPartition(2).fit(np.arange(20.0)[:, None])
     with pytest.raises(ValueError, match="at least two dimensions"):
-        plot_partition(ODAPartition(2).fit(np.arange(20.0)[:, None]))
+        plot_partition(single, dimensions=(0, 1))
+    with pytest.raises(ValueError, match="at least two dimensions"):
+        animate_codebook(single, "codebook.gif")
+
+
+# -- a single dimension ---------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def curve():
+    x = np.random.default_rng(0).uniform(0.0, 6.0, (200, 1))
+    return x, np.sin(x[:, 0]), np.where(x[:, 0] < 3.0, "left", "right")
+
+
+def test_the_cells_of_a_single_feature_are_bands(curve):
+    x, y, side = curve
+    model = ODAPartition(5, random_state=0).fit(x)
+    ax = plot_partition(model, x)
+    (cells,) = (c for c in ax.collections if isinstance(c, PolyCollection))
+    bands = np.sort([np.unique(path.vertices[:, 0]) for path in cells.get_paths()], axis=0)
+    middles = np.sort(model.codevectors_[:, 0])
+    np.testing.assert_allclose(bands[1:, 0], 0.5 * (middles[1:] + middles[:-1]))
+    np.testing.assert_allclose(bands[:-1, 1], bands[1:, 0])
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("feature 0", "weight")
+    dots = ax.collections[-1].get_offsets()
+    np.testing.assert_allclose(dots, np.column_stack([model.codevectors_[:, 0], model.weights_]))
+    ax = plot_partition(ODAClassifier(8, random_state=0).fit(x, side), x, side)
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["class left", "class right"]
+    with pytest.raises(ValueError, match=r"y must have shape \(200,\)"):
+        plot_partition(ODARegressor(4, random_state=0).fit(x, y), x, y[:3])
+
+
+def test_predictions_of_a_single_feature_are_curves(curve):
+    x, y, side = curve
+    model = ODARegressor(8, random_state=0).fit(x, y)
+    for ax in (plot_partition(model, x, y), plot_value_map(model, codebook=True, resolution=50)):
+        along, values = ax.get_lines()[0].get_data()
+        np.testing.assert_array_equal(values, model.predict(along[:, None]))
+        assert (ax.get_xlabel(), ax.get_ylabel()) == ("feature 0", "prediction")
+        dots = ax.collections[-1].get_offsets()
+        np.testing.assert_allclose(dots[:, 1], model.predict(model.codevectors_))
+    sides = ODAClassifier(8, random_state=0).fit(x, side)
+    (image,) = plot_policy_map(sides, codebook=True, resolution=40).get_images()
+    low, high = image.get_extent()[:2]
+    middles = low + (np.arange(40) + 0.5) / 40 * (high - low)
+    expected = np.searchsorted(sides.classes_, sides.predict(middles[:, None]))
+    np.testing.assert_array_equal(image.get_array()[0], expected)
+    assert plot_value_map(sides).get_ylabel() == "probability of the likeliest class"
 
 
 def test_the_annealing_is_that_of_the_history(partition):
