@@ -24,37 +24,54 @@ BROKEN = [
     for ending in ("nbi", "nbc")
     for content in (b"", b"half", b"\x80\x04cno_such_module\nname\n.")
 ]
+# Besides those whose files will be broken, one that stays whole, and one that meets a full disk
+N_KERNELS = len(BROKEN) + 2
 MODULE = "from oda_rl._jit import kernel\n" + "".join(
-    f"@kernel\ndef add_{n}(x):\n    return x + {n}\n" for n in range(len(BROKEN))
+    f"@kernel\ndef add_{n}(x):\n    return x + {n}\n" for n in range(N_KERNELS)
 )
+# Calls all kernels, and prints how many of them were read from the disk. (Of what Python itself compiles,
+# it would leave the first half on a full disk, and fail at the next import.)
+CALLS = f"""
+import importlib, sys
+sys.dont_write_bytecode = True
+import kernels
+def call_all():
+    kernels = importlib.reload(sys.modules["kernels"])
+    added = [getattr(kernels, f"add_{{n}}") for n in range({N_KERNELS})]
+    assert [add(1) for add in added] == list(range(1, {N_KERNELS} + 1))
+    print(sum(sum(add.stats.cache_hits.values()) for add in added))
+"""
+FULL_DISK = f"""
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (500, 10**9))
+assert kernels.add_{N_KERNELS - 1}(1) == {N_KERNELS}
+resource.setrlimit(resource.RLIMIT_FSIZE, (10**9, 10**9))
+"""
 
 
-def run(folder, before=""):
-    code = f"import kernels; print([getattr(kernels, f'add_{{n}}')(1) for n in range({len(BROKEN)})])"
+def run(folder, code):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": str(folder)}
     done = subprocess.run(
-        [sys.executable, "-c", before + code],
+        [sys.executable, "-c", CALLS + code],
         env=environment,
         capture_output=True,
         text=True,
         check=True,
     )
-    assert done.stdout == "[1, 2, 3, 4, 5, 6]\n"
-    return done.stderr
+    return done.stdout.split(), done.stderr
 
 
 def test_a_broken_cache_is_compiled_anew_and_a_full_disk_goes_without(tmp_path):
     (tmp_path / "kernels.py").write_text(MODULE)
-    # Of what Python itself compiles, it would leave the first half there, and fail at the next import.
-    full = "import resource, sys\nsys.dont_write_bytecode = True\n"
-    full += "resource.setrlimit(resource.RLIMIT_FSIZE, (500, 10**9))\n"
-    assert "it will be compiled again the next time" in run(tmp_path, full)
-    assert run(tmp_path) == ""
+    hits, errors = run(tmp_path, FULL_DISK + "call_all()")
+    assert hits == ["0"]
+    assert errors.count("it will be compiled again the next time") == 1
     for n, (ending, content) in enumerate(BROKEN):
         (path,) = tmp_path.rglob(f"*.add_{n}-*.{ending}")
         path.write_bytes(content)
-    assert run(tmp_path).count("it will be compiled again") == 1
-    assert run(tmp_path) == ""
+    hits, errors = run(tmp_path, "call_all()\ncall_all()")
+    assert hits == ["2", str(N_KERNELS)]
+    assert errors.count("it will be compiled again") == 1
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="every process compiles for itself there")
