@@ -266,6 +266,15 @@ def _thin_roots(within: Array, rest: Array) -> tuple[Array, Array]:
     return matrix / root[:, None], inverse * root
 
 
+def deviations(samples: Array, weight: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """Standard deviations of features, and which of these are more than rounding errors."""
+    mean = np.average(samples, axis=0, weights=weight)
+    variance = np.average((samples - mean) ** 2, axis=0, weights=weight)
+    least = np.maximum(SMALLEST_DEVIATION, CONSTANT * np.abs(samples).max(axis=0))
+    deviation = np.sqrt(variance)
+    return deviation, deviation > least
+
+
 def scale_by(rule: str, samples: Array, weight: Array) -> Array | None:
     """The scale of each feature by a named rule; None if features should not be scaled.
 
@@ -273,11 +282,7 @@ def scale_by(rule: str, samples: Array, weight: Array) -> Array | None:
     With the variances v of the features, the effective number of features that make up the variance is
     (sum v)^2 / sum v^2.
     """
-    mean = np.average(samples, axis=0, weights=weight)
-    variance = np.average((samples - mean) ** 2, axis=0, weights=weight)
-    least = np.maximum(SMALLEST_DEVIATION, CONSTANT * np.abs(samples).max(axis=0))
-    deviation = np.sqrt(variance)
-    varying = deviation > least
+    deviation, varying = deviations(samples, weight)
     if not varying.any():
         return None
     own = deviation[varying] / deviation.max()

@@ -1,7 +1,6 @@
 """Base class of the kernel estimators: parameters, learning, fitted attributes and model files."""
 
-import warnings
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -14,31 +13,25 @@ from oda_rl._types import Array
 from oda_rl._validation import LARGEST, SMALLEST_DEVIATION, check_size, check_weights
 from oda_rl.estimators.base import Stored
 from oda_rl.estimators.feature_scaling import UnitsMixin, chosen_scale
-from oda_rl.estimators.parameters import POSITIVE, SCALES, choice, declared
-from oda_rl.rkhs.hyperparameters import FITNESSES, HYPERPARAMETERS, TRANSFERS, Rules
+from oda_rl.estimators.parameters import AUTO, POSITIVE, SCALES, choice, declared
+from oda_rl.rkhs.bandwidth import ORDINARY
+from oda_rl.rkhs.hyperparameters import (
+    BANDWIDTH,
+    FITNESSES,
+    HYPERPARAMETERS,
+    TRANSFERS,
+    Rules,
+)
 from oda_rl.rkhs.machine import KernelMachine, machine_schema
+from oda_rl.rkhs.warning_signs import (
+    N_EMPTY,
+    N_JUDGED,
+    warn_of_an_empty_dictionary,
+    warn_of_small_outputs,
+    warn_of_the_end_of_the_set,
+    warn_of_units,
+)
 from oda_rl.storage import PathOrFile
-
-# Outputs are judged by the errors of about so many of the first samples.
-N_JUDGED = 32
-
-
-def warn_of_small_outputs(machine: KernelMachine) -> None:
-    """Warn if outputs are so small that the points of most mini-batches are dropped at once.
-
-    A mini-batch with errors e moves the function by stepsize * e / sqrt(batch_size) in the norm of the
-    space, and points are dropped up to a change of parsimony * stepsize^(3/2). Initial errors are the
-    outputs.
-    """
-    rules, error = machine.rules, machine.first_error(N_JUDGED)
-    least = rules.parsimony * np.sqrt(rules.stepsize * rules.batch_size)
-    if 0.0 < error < least:
-        warnings.warn(
-            f"y is about {error:.2g} in the first samples, too small to be learned: divide y by its "
-            f"standard deviation, or lower parsimony, with which y should be well above {least:.2g}.",
-            UserWarning,
-            stacklevel=5,
-        )
 
 
 @dataclass(eq=False, repr=False)
@@ -51,7 +44,7 @@ class KernelSGD(UnitsMixin, Stored):
     loss: str = "hinge"
     _: KW_ONLY
     scale: ArrayLike | str | None = "auto"
-    bandwidth: float = 1.0
+    bandwidth: float | str = "auto"
     adapt: Any = ("bandwidth",)
     stepsize: float = 6.0
     stepsize_halving: float | None = None
@@ -76,7 +69,11 @@ class KernelSGD(UnitsMixin, Stored):
     _learned: ClassVar[str] = "dictionary_"
     # Schema of the private attributes that a model file stores, by their names without the underscore
     _outputs_schema: ClassVar[dict[str, Schema]] = {}
-    _machine = cast("Any", None)  # without an annotation, which would make it a parameter
+    # Without annotations, which would make them parameters: the machine, its initial bandwidth, and the
+    # scale of its outputs.
+    _machine = cast("Any", None)
+    _initial = ORDINARY
+    _unit = cast("Any", 1.0)
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -112,7 +109,12 @@ class KernelSGD(UnitsMixin, Stored):
         weight = weight / weight[used].mean()
         n_outputs = self._begin(targets[used])
         self.scale_ = chosen_scale(self.scale, samples[used], weight[used])
-        self._machine = KernelMachine(samples.shape[1], n_outputs, rules, self._generator())
+        self._find_units(targets[used], weight[used])
+        rng = self._generator()
+        self._initial = self._given_bandwidth or self._bandwidth_of(
+            *self._parts(samples, targets, weight), self._in_units(rules), rng.spawn(1)[0]
+        )
+        self._machine = self._new_machine(n_outputs, rules, rng)
         return self._learn(samples, targets, weight, self.n_passes)
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -140,29 +142,57 @@ class KernelSGD(UnitsMixin, Stored):
         weight = self._weights_of(samples, sample_weight)
         if first:
             self.scale_ = chosen_scale(self._given_scale, samples, weight)
+            self._initial = self._given_bandwidth or self._bandwidth_of_stream(samples.shape[1])
         for part in self._pieces(targets, classes):
             n_outputs = self._extend(targets[part], classes)
             if self._machine is None:
-                self._machine = KernelMachine(samples.shape[1], n_outputs, rules, self._generator())
+                self._machine = self._new_machine(n_outputs, rules, self._generator())
             self._learn(samples[part], targets[part], weight[part], None)
+        if first and self._given_bandwidth is None:
+            outputs = None if self._by_classes else self._numbers(targets)
+            warn_of_units(self._scaled(samples), outputs, weight, self._initial)
         return self
+
+    def _parts(self, samples: Array, targets: NDArray[Any], weight: Array) -> tuple[Array, Array, Array]:
+        """The samples of positive weight, as `KernelMachine.learn` takes them."""
+        used = weight > 0.0
+        # Numba would compile everything a second time for read-only arrays.
+        numbers = np.ascontiguousarray(self._numbers(targets[used]))
+        return self._scaled(samples[used]), numbers, weight[used]
 
     def _learn(self, samples: Array, targets: NDArray[Any], weight: Array, n_passes: int | None) -> Self:
         """Learn in a new random order in each of the passes, or, if None, once in the given order."""
-        used = weight > 0.0
-        # Numba would compile everything a second time for read-only arrays.
-        samples, weight = self._scaled(samples[used]), weight[used]
-        numbers = np.ascontiguousarray(self._numbers(targets[used]))
-        begun = self._machine.n_learned
-        for _ in range(n_passes or 1):
-            order = self._machine.rng.permutation(len(samples)) if n_passes else slice(None)
-            self._machine.learn(samples[order], numbers[order], weight[order])
-            if n_passes:
-                self._machine.finish()
+        parts, machine = self._parts(samples, targets, weight), self._machine
+        begun, state = machine.n_learned, int(machine.chains.state[BANDWIDTH])
+        with machine.bandwidth_held(n_passes is not None and self._is_tried):
+            for _ in range(n_passes or 1):
+                order = machine.rng.permutation(len(parts[0])) if n_passes else slice(None)
+                machine.learn(*(part[order] for part in parts))
+                if n_passes:
+                    machine.finish()
         self._publish()
-        if not self._by_classes and begun < N_JUDGED <= self._machine.n_learned:
-            warn_of_small_outputs(self._machine)
+        if not self._by_classes and begun < N_JUDGED <= machine.n_learned:
+            warn_of_small_outputs(machine, n_passes is not None)
+        elif self._by_classes and (n_passes or begun < N_EMPTY <= machine.n_learned):
+            warn_of_an_empty_dictionary(machine)
+        warn_of_the_end_of_the_set(machine, state)
         return self
+
+    @property
+    def _given_bandwidth(self) -> float | None:
+        return None if isinstance(self.bandwidth, str) else float(self.bandwidth)
+
+    @property
+    def _is_tried(self) -> bool:
+        """Whether `fit` chooses the bandwidth by trials."""
+        return not self._by_classes and self._given_bandwidth is None
+
+    def _in_units(self, rules: Rules) -> Rules:
+        """The settings, in the units of the machine."""
+        return replace(rules, bandwidth=self._initial)
+
+    def _new_machine(self, n_outputs: int, rules: Rules, rng: np.random.Generator) -> KernelMachine:
+        return KernelMachine(self.n_features_in_, n_outputs, self._in_units(rules), rng)
 
     def _publish(self) -> Self:
         machine = self._machine.finished
@@ -174,7 +204,7 @@ class KernelSGD(UnitsMixin, Stored):
                 "sample_weight, and call fit again."
             )
         self.dictionary_ = self._unscaled(machine.points)
-        self.dual_coef_ = machine.weights
+        self.dual_coef_ = machine.weights * self._unit
         self.n_points_ = machine.n_points
         self.bandwidth_ = machine.value_of("bandwidth")
         self.stepsize_ = machine.value_of("stepsize")
@@ -185,12 +215,14 @@ class KernelSGD(UnitsMixin, Stored):
     @property
     def _parameter_constraints(self) -> dict[str, Any]:
         own = {"loss": [choice(*self.losses)], "stepsize": [POSITIVE], "scale": SCALES}
+        own |= {"bandwidth": [POSITIVE, AUTO]}
         own |= {"fitness": [choice(*FITNESSES)], "transfer": [choice(*TRANSFERS)]}
         return super()._parameter_constraints | own
 
     def _read_parameters(self) -> Rules:
         names = {field.name for field in fields(Rules)}
         given = {k: v for k, v in self.get_params(deep=False).items() if k in names}
+        given["bandwidth"] = self._given_bandwidth or ORDINARY  # replaced before learning begins
         adapt = () if self.adapt is None else self.adapt
         given["adapt"] = (adapt,) if isinstance(adapt, str) else tuple(adapt)
         return Rules(kind=self.losses[self.loss], **given)
@@ -221,6 +253,19 @@ class KernelSGD(UnitsMixin, Stored):
 
     def _numbers(self, targets: NDArray[Any]) -> Array:
         """Targets in the form of `KernelMachine.learn`, (n_samples, 1) or (n_samples, n_outputs)."""
+        raise NotImplementedError
+
+    def _find_units(self, targets: NDArray[Any], weight: Array) -> None:
+        """Find the units of the outputs, from all samples of `fit`."""
+
+    def _bandwidth_of(
+        self, samples: Array, numbers: Array, weight: Array, rules: Rules, rng: np.random.Generator
+    ) -> float:
+        """The initial bandwidth of `fit`, from samples and targets in the units of the machine."""
+        raise NotImplementedError
+
+    def _bandwidth_of_stream(self, n_features: int) -> float:
+        """The initial bandwidth if no samples are known."""
         raise NotImplementedError
 
     # -- fitted attributes -----------------------------------------------------------------------
@@ -262,15 +307,17 @@ class KernelSGD(UnitsMixin, Stored):
 
     def _get_state(self) -> dict[str, Any]:
         learned = {"n_outputs": self._machine.n_outputs, "machine": self._machine.get_state()}
-        outputs = {name: getattr(self, f"_{name}") for name in self._outputs_schema}
-        return {"outputs": outputs, "scale": self.scale_, **learned}
+        names = (name.removesuffix("?") for name in self._outputs_schema)
+        outputs = {name: getattr(self, f"_{name}") for name in names}
+        return {"outputs": outputs, "scale": self.scale_, "bandwidth": self._initial, **learned}
 
     def _set_state(self, state: dict[str, Any]) -> None:
         for name, value in state["outputs"].items():
             setattr(self, f"_{name}", value)
         self.scale_ = state["scale"]
         rules, rng = self._settings(begin=True), np.random.default_rng()
-        self._machine = KernelMachine(self.n_features_in_, state["n_outputs"], rules, rng)
+        self._initial = state.get("bandwidth", rules.bandwidth)
+        self._machine = self._new_machine(state["n_outputs"], rules, rng)
         self._machine.set_state(state["machine"])
         self._publish()
 
@@ -279,11 +326,14 @@ class KernelSGD(UnitsMixin, Stored):
         """The schema of a model file."""
 
         def machine(around: Any, sizes: Sizes) -> Schema:
-            return machine_schema(cls(**around["parameters"])._settings(begin=True), cls._by_classes)
+            rules = cls(**around["parameters"])._settings(begin=True)
+            rules = replace(rules, bandwidth=around.get("bandwidth", rules.bandwidth))
+            return machine_schema(rules, cls._by_classes)
 
         return declared(cls) | {
             "n_outputs": "count in [C, C] as m" if cls._by_classes else "count in [1, inf) as m",
             "outputs": cls._outputs_schema,
             "scale": Either(None, f"float[d] in [{SMALLEST_DEVIATION}, inf)"),
+            "bandwidth?": "float in (0, inf)",  # the initial one, which earlier versions did not find
             "machine": machine,
         }

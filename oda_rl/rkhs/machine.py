@@ -1,5 +1,7 @@
 """Kernel machines: the arrays of the compiled loop, their growth and their storage."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any, Self
 
@@ -12,7 +14,7 @@ from oda_rl._schema import GENERATOR, Schema, Sized, Sizes, expect
 from oda_rl._types import Array
 from oda_rl.rkhs import functional_sgd as sgd
 from oda_rl.rkhs.dictionary import Dictionary, evaluate
-from oda_rl.rkhs.hyperparameters import BANDWIDTH, HYPERPARAMETERS, KEPT, Rules, make_chains
+from oda_rl.rkhs.hyperparameters import BANDWIDTH, FIXED, HYPERPARAMETERS, KEPT, Rules, make_chains
 
 # Initial capacity for points, in addition to a mini-batch; it doubles when it is used up.
 CAPACITY = 64
@@ -180,6 +182,17 @@ class KernelMachine:
         whole = len(x) - len(x) % self.rules.batch_size
         self.waiting = x[whole:].copy(), y[whole:].copy(), weight[whole:].copy()
         self._learn(x[:whole], y[:whole], weight[:whole])
+
+    @contextmanager
+    def bandwidth_held(self, held: bool = True) -> Iterator[None]:
+        """In this context, if `held`, the bandwidth does not adapt."""
+        before = int(self.chains.adapts[BANDWIDTH])
+        if held:
+            self.chains.adapts[BANDWIDTH] = FIXED
+        try:
+            yield
+        finally:
+            self.chains.adapts[BANDWIDTH] = before
 
     def _learn(self, x: Array, y: Array, weight: Array) -> None:
         if len(x) == 0:

@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.datasets import make_moons
+from sklearn.datasets import make_friedman1, make_moons, make_regression
 
 from oda_rl import KernelSGDClassifier, KernelSGDRegressor, storage
 from oda_rl._schema import anything
@@ -124,15 +124,13 @@ def test_chunks_make_no_difference(classes, sizes):
     assert parts.n_samples_seen_ == 640
 
 
-@pytest.mark.parametrize("chunk", [None, 1, 50])
+@pytest.mark.parametrize("chunk", [1, 50])
 @pytest.mark.parametrize("options", [{}, {"batch_size": 16, "stepsize": 6.0}])
 def test_outputs_that_are_too_small_to_be_learned_are_named(chunk, options):
     X = np.random.default_rng(0).normal(size=(100, 2))
 
     def learn(y):
         model = KernelSGDRegressor(random_state=0, **options)
-        if chunk is None:
-            return model.fit(X, y)
         for i in range(0, 100, chunk):
             model.partial_fit(X[i : i + chunk], y[i : i + chunk])
         return model
@@ -146,6 +144,90 @@ def test_outputs_that_are_too_small_to_be_learned_are_named(chunk, options):
         model = learn(1e-3 * X[:, 0])
     assert model.n_points_ == 0
     assert len(caught) == 1
+    with pytest.warns(UserWarning, match="parsimony=2 is too large .* well below"):
+        KernelSGDRegressor(parsimony=2.0, random_state=0).fit(X, X[:, 0])
+
+
+@pytest.mark.parametrize("unit", [1e-50, 0.001, 0.02, 1e6])
+@pytest.mark.filterwarnings("error")
+def test_a_classifier_is_the_same_in_any_unit(unit):
+    x, y = make_moons(2000, noise=0.2, random_state=100)
+    model = KernelSGDClassifier(random_state=0).fit(x * unit, y)
+    assert model.score(x * unit, y) > 0.965
+    assert 0.05 < model.bandwidth_ / unit < 0.2
+    own = KernelSGDClassifier(bandwidth=0.1 * unit, adapt=()).fit(x * unit, y)
+    assert own.bandwidth_ == 0.1 * unit
+    plain = KernelSGDClassifier(random_state=0).fit(x, y)
+    given = KernelSGDClassifier(bandwidth=1.0, random_state=0).fit(x, y)
+    np.testing.assert_array_equal(plain.dual_coef_, given.dual_coef_)
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+@pytest.mark.filterwarnings("error")
+def test_a_regressor_is_the_same_in_any_unit(loss, tmp_path):
+    x, y = make_friedman1(900, noise=0.5, random_state=100)
+    unit, zero = np.array([1e-6, 1e3]), np.array([0.0, 5e4])
+    found = []
+    for a, b, c in ((1.0, np.ones(2), 0.0), (1e-4, unit, zero)):
+        outputs = y[:, None] * b + c
+        width = {} if loss == "squared" else {"huber_width": 1e9}
+        model = KernelSGDRegressor(loss, random_state=0, **width).fit(x[:600] * a, outputs[:600])
+        assert model.score(x[600:] * a, outputs[600:]) > 0.8
+        square = ((x[:5, None] * a - model.dictionary_) ** 2).sum(-1)
+        values = np.exp(-square / (2 * model.bandwidth_**2)) @ model.dual_coef_
+        np.testing.assert_allclose(model.predict(x[:5] * a), model.intercept_ + values, rtol=1e-6)
+        found.append(model)
+    if loss == "squared":  # Huber's loss has one unit for all outputs
+        # Rounding decides between points that are equally important.
+        values = (found[1].predict(x * 1e-4) - zero) / unit
+        np.testing.assert_allclose(values, found[0].predict(x), atol=0.05 * y.std())
+    again = KernelSGDRegressor.load(model.save(tmp_path / "model"))
+    for one in (model, again):
+        one.partial_fit(x[600:] * a, outputs[600:])
+    np.testing.assert_array_equal(again.predict(x * a), model.predict(x * a))
+
+
+def test_smooth_functions_of_several_features_and_wavy_ones_of_one():
+    def score(x, y, **options):
+        return (
+            KernelSGDRegressor(random_state=0, **options).fit(x[500:], y[500:]).score(x[:500], y[:500])
+        )
+
+    x, y = make_friedman1(1500, noise=0.5, random_state=100)
+    assert score(x, y) > 0.85
+    assert score(*make_regression(1500, 8, noise=5.0, random_state=100)) > 0.98
+    x = np.random.default_rng(100).uniform(-2.0, 2.0, (1500, 1))
+    assert score(x, 500.0 + np.sin(10.0 * x[:, 0])) > 0.98
+    few = KernelSGDRegressor().fit([[1.0], [2.0], [4.0]], [1.0, 2.0, 3.0])
+    assert few.bandwidth_ == pytest.approx(np.std([1.0, 2.0, 4.0]))
+    assert KernelSGDRegressor().fit([[1.1], [1.1]], [1.0, 3.0]).bandwidth_ == 1.0
+
+
+def test_the_bandwidth_of_a_regressor_adapts_to_a_stream_alone():
+    x = np.random.default_rng(100).normal(size=(1500, 2))
+    y = np.sin(3.0 * x[:, 0])
+    model = KernelSGDRegressor(n_passes=2, random_state=0).fit(x[:500], y[:500])
+    assert len(set(model.bandwidth_history_)) == 1
+    assert len(set(model.partial_fit(x[500:], y[500:]).bandwidth_history_)) > 1
+    fixed = KernelSGDRegressor(adapt=(), random_state=0).fit(x[:500], y[:500])
+    assert len(set(fixed.partial_fit(x[500:], y[500:]).bandwidth_history_)) == 1
+
+
+def test_units_with_which_a_stream_learns_nothing_are_named():
+    x, y = make_moons(600, noise=0.2, random_state=100)
+    with pytest.warns(
+        UserWarning, match="standard deviations of about 0.0007.*: give scale or bandwidth"
+    ):
+        KernelSGDClassifier(random_state=0).partial_fit(x * 1e-3, y)
+    with pytest.warns(UserWarning, match="y has a mean of 5.* subtract the mean"):
+        KernelSGDRegressor(random_state=0).partial_fit(x, y + 5.0)
+    model = KernelSGDClassifier(parsimony=10.0, random_state=0).partial_fit(x[:490], y[:490])
+    with pytest.warns(UserWarning, match="nothing was learned, as parsimony drops all points"):
+        model.partial_fit(x[490:], y[490:])
+    with pytest.warns(
+        UserWarning, match="the end of the set of values around the initial bandwidth of 1e"
+    ):
+        KernelSGDClassifier(bandwidth=1e9, ratio=10.0, random_state=0).fit(x, y)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
@@ -250,6 +332,18 @@ def test_a_file_must_have_all_parameters_and_no_others(tmp_path):
     state["parameters"] = parameters
     with pytest.raises(ValueError, match=r"fewer\.npz .*'parameters/bandwidth' is missing"):
         KernelSGDClassifier.load(storage.save(tmp_path / "fewer", "KernelSGDClassifier", state))
+
+
+@pytest.mark.parametrize("make", [KernelSGDClassifier, KernelSGDRegressor])
+def test_a_file_without_units_is_read(make, tmp_path):
+    x, y, *_ = make_multidist(100)
+    model = make(bandwidth=0.5, random_state=0).partial_fit(x, y)
+    state = storage.load(model.save(tmp_path / "model"), make.__name__, anything)
+    del state["bandwidth"]
+    for name in ("center", "unit"):
+        state["outputs"].pop(name, None)
+    again = make.load(storage.save(tmp_path / "earlier", make.__name__, state))
+    np.testing.assert_array_equal(again.predict(x), model.predict(x))
 
 
 @pytest.mark.parametrize("make", [KernelSGDClassifier, KernelSGDRegressor])

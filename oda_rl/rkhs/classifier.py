@@ -1,24 +1,23 @@
-"""The kernel classifier and regressor: one function per class or output, a common dictionary."""
+"""The kernel classifier: one function per class, a common dictionary."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_softmax, softmax
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from oda_rl._schema import Schema
 from oda_rl._types import Array
-from oda_rl._validation import check_size
 from oda_rl.estimators.classes import announced_classes, before_new_classes, join_classes
-from oda_rl.estimators.parameters import may_be_flat
 from oda_rl.estimators.targets import check_kind
+from oda_rl.rkhs.bandwidth import ORDINARY, bandwidth_of_spread
 from oda_rl.rkhs.base import KernelSGD
-from oda_rl.rkhs.functional_sgd import HINGE, HUBER, LOGISTIC, SQUARED
+from oda_rl.rkhs.functional_sgd import HINGE, LOGISTIC
+from oda_rl.rkhs.hyperparameters import Rules
 
 
 def _is_logistic(model: "KernelSGDClassifier") -> bool:
@@ -41,9 +40,11 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         of the samples of `fit`. `"auto"`: the same if few features have nearly all of the variance, and
         deviations differ ten times or more; else None. If the estimator begins with `partial_fit`, only
         given numbers are used, otherwise X is not scaled.
-    bandwidth : float, default=1.0
+    bandwidth : float or "auto", default="auto"
         d of the Gaussian kernel exp(-|x - x'|^2 / (2 d^2)), in the units of X / scale; if it adapts, its
-        initial value.
+        initial value. `"auto"`: 1, or, if features of `fit` have deviations more than ten times smaller
+        or larger than that, the root mean square of these. If the estimator begins with `partial_fit`,
+        it is 1.
     adapt : sequence of str or str, default=("bandwidth",)
         The hyperparameters that adapt (BARRETTE): some of "bandwidth", "stepsize" and "regularization".
         Empty for POLK with fixed ones.
@@ -249,102 +250,10 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
     def _numbers(self, labels: NDArray[Any]) -> Array:
         return np.searchsorted(self.classes_, labels)[:, None].astype(np.float64)
 
+    def _bandwidth_of(
+        self, samples: Array, numbers: Array, weight: Array, rules: Rules, rng: np.random.Generator
+    ) -> float:
+        return bandwidth_of_spread(samples, weight)
 
-@dataclass(eq=False, repr=False)
-class KernelSGDRegressor(RegressorMixin, KernelSGD):
-    """Kernel regression that learns from a stream and finds its bandwidth: BARRETTE, POLK.
-
-    Functional stochastic gradient descent with a Gaussian kernel and one dictionary for all outputs,
-    kept small by sparse projections. Outputs should have a scale of about 1: a warning names those that
-    are too small for the limit of `parsimony`, which is in the units of y.
-
-    The bandwidth adapts to the density of the inputs, not to the curvature of the function. With much
-    noise in the outputs, a wider fixed bandwidth does better.
-
-    Parameters
-    ----------
-    loss : {"squared", "huber"}, default="squared"
-        (f - y)^2 / 2, or the same up to an error of `huber_width` and linear beyond.
-    huber_width : float, default=1.0
-        Error from which Huber's loss is linear, in the units of y.
-    stepsize : float, default=0.5
-        Stepsize eta of the mean gradient of a mini-batch of `batch_size` samples.
-    batch_size : int, default=1
-        Samples of a mini-batch. With one, any stepsize below 2 is stable. With more and the squared
-        loss, stepsizes below 2 divided by the share of similar samples are stable.
-    scale, bandwidth, adapt, stepsize_halving, regularization, parsimony, max_points, average, n_passes
-        As for `KernelSGDClassifier`, with the same defaults.
-    fitness, ratio, fitness_rate, move_probability, slowing, window, transfer, random_state
-        As for `KernelSGDClassifier`, with the same defaults.
-
-    Attributes
-    ----------
-    dictionary_ : ndarray of shape (n_points, n_features)
-        The points of the expansion.
-    dual_coef_ : ndarray of shape (n_points, n_outputs)
-        Their weights in each output.
-    n_points_, bandwidth_, stepsize_, regularization_, bandwidth_history_, history_, n_samples_seen_
-        As for `KernelSGDClassifier`.
-
-    Notes
-    -----
-    The function and its hyperparameters are learned as in `KernelSGDClassifier`.
-
-    References
-    ----------
-    As for `KernelSGDClassifier`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from oda_rl import KernelSGDRegressor
-    >>> X = np.random.default_rng(0).uniform(0.0, 6.0, (2000, 1))
-    >>> model = KernelSGDRegressor(random_state=0).fit(X, np.sin(X[:, 0]))
-    >>> bool(model.score(X, np.sin(X[:, 0])) > 0.99)
-    True
-    """
-
-    loss: str = "squared"
-    _: KW_ONLY
-    huber_width: float = 1.0
-    stepsize: float = 0.5
-    batch_size: int = 1
-
-    losses: ClassVar[dict[str, int]] = {"squared": SQUARED, "huber": HUBER}
-    _outputs_schema: ClassVar[dict[str, Schema]] = {"flat": may_be_flat}
-
-    def predict(self, X: ArrayLike) -> Array:
-        """The function at X (n_samples, n_features).
-
-        The shape is (n_samples,) or (n_samples, n_outputs), as that of the outputs it was fitted to.
-        """
-        values = self._outputs(X)
-        return values[:, 0] if self._flat else values
-
-    def _check(self, X: ArrayLike, y: ArrayLike, reset: bool) -> tuple[Array, Array]:
-        samples, outputs = validate_data(
-            self, X, y, reset=reset, dtype=np.float64, order="C", multi_output=True, y_numeric=True
-        )
-        outputs = np.asarray(outputs, dtype=np.float64)
-        check_size(outputs, "y")
-        return samples, outputs
-
-    def _begin(self, outputs: Array) -> int:
-        self._flat = outputs.ndim == 1
-        return int(np.prod(outputs.shape[1:]))
-
-    def _extend(self, outputs: Array, classes: ArrayLike | None) -> int:
-        if self._machine is None:
-            return self._begin(outputs)
-        n_outputs, given = int(self._machine.n_outputs), int(np.prod(outputs.shape[1:]))
-        if given != n_outputs:
-            raise ValueError(f"y must have {n_outputs} outputs, as in earlier calls, got {given}.")
-        return n_outputs
-
-    def _numbers(self, outputs: Array) -> Array:
-        return outputs.reshape(len(outputs), -1)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
+    def _bandwidth_of_stream(self, n_features: int) -> float:
+        return ORDINARY
