@@ -125,8 +125,7 @@ class StateAggregation(_Aggregation, gym.ObservationWrapper):
     ValueError
         If the observation space is not a Box, or does not fit the partition; if `max_states` is too
         small, or another parameter is not accepted or takes too much memory; when an observation is not
-        finite, or outside
-        the domain of the partition's divergence.
+        finite, or outside the domain of the partition's divergence.
 
     See Also
     --------
