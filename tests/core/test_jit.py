@@ -29,8 +29,8 @@ N_KERNELS = len(BROKEN) + 2
 MODULE = "from oda_rl._jit import kernel\n" + "".join(
     f"@kernel\ndef add_{n}(x):\n    return x + {n}\n" for n in range(N_KERNELS)
 )
-# Calls all kernels, and prints how many of them were read from the disk. (Of what Python itself compiles,
-# it would leave the first half on a full disk, and fail at the next import.)
+# Calls all kernels, and prints how many of them were read from the disk. (Of what Python itself
+# compiles, it would leave the first half on a full disk, and fail at the next import.)
 CALLS = f"""
 import importlib, sys
 sys.dont_write_bytecode = True
