@@ -59,7 +59,8 @@ class Recorder:
         seen: Any = self.envs.reset()
         same = []
         for _ in range(-(-n_steps // self.n_envs)):
-            rows = codec.encode_many(seen, self.n_envs).astype(np.float64)
+            # `read`, as SB3 puts the channels of images first, which `distill` does not
+            rows = codec.read(seen)[0].astype(np.float64)
             labels, weights, values = self.teacher.label(seen, self.n_envs)
             self.parts.append((rows, labels, weights, values))
             wanted = actions.decode_many(labels)

@@ -243,7 +243,7 @@ def _states(student: DistilledPolicy, seed: int) -> Array:
     seen: Any = envs.reset()
     found = []
     for _ in range(N_STATES // envs.num_envs):
-        found.append(student.observations.encode_many(seen, envs.num_envs).astype(np.float64))
+        found.append(student.observations.read(seen)[0].astype(np.float64))
         seen, *_ = envs.step(student.act(found[-1]))
     envs.close()
     return np.concatenate(found)

@@ -94,7 +94,7 @@ class Teacher:
     def _values(self, seen: Any, n: int) -> Array | None:
         """Q values or log-probabilities of discrete actions, (n, n_actions); None if there are none."""
         if hasattr(self.policy, "learner"):
-            rows = self.policy.observations.encode_many(seen, n)
+            rows, _ = self.policy.observations.read(seen)
             return np.asarray(self.policy.learner.action_values(rows))
         inner: Any = getattr(self.policy, "policy", None)
         if not (hasattr(inner, "q_net") or hasattr(inner, "get_distribution")):

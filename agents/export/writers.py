@@ -256,7 +256,8 @@ def export_policy(
     Parameters
     ----------
     policy : OnlineAlgorithm or PolicyProgram
-        An agent that `policy_program` accepts, or the program that it returned.
+        An agent that `policy_program` accepts, or the program that it returned. The file takes the rows
+        of its cells: of an image the numbers with the channels first, as SB3 passes them to agents.
     path : str or path
         Ends with .py (standard library only), .c (C99) or .onnx (opset 18, double precision). The file
         is written completely or not at all.

@@ -13,8 +13,8 @@ from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 import oda_rl.envs
-from oda_rl.agents import DistilledPolicy, UniformGridQ
-from oda_rl.agents.distill import DistilledConfig, distill, shrink
+from oda_rl.agents import DistilledPolicy, TwoTimescaleAC, UniformGridQ
+from oda_rl.agents.distill import DistilledConfig, distill, polish, shrink
 from oda_rl.agents.distill.fitting import Form, Records, find_form, fit_program, least_error
 from oda_rl.agents.distill.formulas import draw_page, formula_table
 from oda_rl.agents.distill.play import StatesJudge
@@ -68,6 +68,45 @@ def test_a_saved_student_decides_the_same(student, tmp_path):
     np.testing.assert_array_equal(loaded.predict(states)[0], student.predict(states)[0])
     assert str(loaded.cells()) == str(student.cells())
     assert loaded.learner.program.action_names == ["push left", "push right"]
+
+
+class BrightEnv(gym.Env):
+    """Images with their channels last; the action is right if it is the brighter half."""
+
+    observation_space = gym.spaces.Box(0, 255, (4, 4, 3), np.uint8)
+    action_space = gym.spaces.Discrete(2)
+
+    def draw(self):
+        self.side = int(self.np_random.integers(2))
+        image = self.np_random.integers(0, 60, (4, 4, 3), dtype=np.uint8)
+        image[:, 2 * self.side : 2 * self.side + 2, 1] += 150
+        return image
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.draw(), {}
+
+    def step(self, action):
+        reward = float(action == self.side)
+        return self.draw(), reward, False, False, {}
+
+
+def brighter(image):
+    assert image.shape == (4, 4, 3)
+    return int(image[:, 2:].sum() > image[:, :2].sum())
+
+
+def test_images_with_their_channels_last_are_distilled():
+    gym.register("test/Bright-v0", BrightEnv, max_episode_steps=10)
+    options = {"max_cells": 1, "rounds": 1, "steps_per_round": 100, "eval_episodes": 2}
+    for teacher in (brighter, TwoTimescaleAC(env="test/Bright-v0", seed=0)):
+        found = distill(teacher, "test/Bright-v0", **options)
+        assert found.learner.program.codevectors.shape == (1, 48)
+        polish(found, steps=200)
+    image, _ = gym.make("test/Bright-v0").reset(seed=0)
+    actions = [found.predict(one, deterministic=True)[0] for one in (image, image.transpose(2, 0, 1))]
+    assert actions[0] == actions[1]
+    gym.registry.pop("test/Bright-v0")
 
 
 def test_a_student_is_explained(student):
