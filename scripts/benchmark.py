@@ -27,6 +27,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+import gymnasium as gym
 import tyro
 
 from benchmarks.agent import Agent, QAgent, run_agent
@@ -45,7 +46,7 @@ from benchmarks.streams import Streams, run_streams
 from benchmarks.suite import Suite, run_suite
 from benchmarks.supervised import Supervised, run_supervised
 from benchmarks.trees import Trees, run_trees
-from common.arguments import read_options
+from common.arguments import find_empty, read_options
 from common.tables import make_console
 from common.training_options import find_algorithm
 from common.workers import WorkersLostError
@@ -72,10 +73,12 @@ COMMANDS = {
 
 def main(args: Any) -> int:
     """Run one benchmark."""
+    if mistake := find_empty(args, "tree_cells", "starts"):
+        sys.exit(mistake)
     run: Any = next(run for kind, run in COMMANDS.values() if isinstance(args, kind))
     try:
         return run(args, make_console()) or 0
-    except WorkersLostError as error:
+    except (WorkersLostError, gym.error.Error) as error:
         sys.exit(f"Cannot continue: {error}")
 
 

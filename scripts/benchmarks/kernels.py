@@ -12,7 +12,7 @@ from sklearn.datasets import make_moons
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
-from common.arguments import Count
+from common.arguments import Count, PositiveReal
 from common.measuring import interval, timed
 from common.tables import make_table, show_table, yes
 from oda_rl import KernelSGDClassifier
@@ -46,9 +46,9 @@ class Kernels:
 
     seeds: tuple[Count, ...] = tuple(range(10))
     """Seeds of the data and of the learning."""
-    starts: tuple[float, ...] = (0.05, 1.0, 5.0)
+    starts: tuple[PositiveReal, ...] = (0.05, 1.0, 5.0)
     """Initial bandwidths of BARRETTE."""
-    grid: tuple[float, ...] = (0.14, 0.2, 0.28, 0.4, 0.56, 0.8, 1.0, 1.6)
+    grid: tuple[PositiveReal, ...] = (0.14, 0.2, 0.28, 0.4, 0.56, 0.8, 1.0, 1.6)
     """Fixed bandwidths of POLK, to find the best."""
     svc: bool = True
     """Whether to fit SVC too, which takes most of the time."""

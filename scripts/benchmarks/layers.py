@@ -5,6 +5,7 @@ annealed with the observations in that region. Values are learned by Watkins' Q(
 cells.
 """
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -289,6 +290,9 @@ def chosen(args: Layers) -> dict[str, Kind | None]:
 def run_layers(args: Layers, console: Console) -> None:
     """Print the tables of `benchmark.py layers`."""
     kinds = chosen(args)
+    given, wanted = len(args.total_timesteps), len(args.env_ids)
+    if given != wanted:
+        sys.exit(f"--total-timesteps must have a value for each of {wanted} --env-ids, got {given}.")
     steps_of = dict(zip(args.env_ids, args.total_timesteps, strict=True))
     work = {
         (env_id, name, seed): partial(run_once, kind, env_id, steps, args.episodes, seed)

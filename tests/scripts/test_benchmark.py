@@ -380,3 +380,19 @@ def test_numbers_that_are_too_small_are_refused_by_name(run, capsys, options, ac
     code, output = run("benchmark", *options)
     told = f"{code} {output} {capsys.readouterr().err}".replace("│", "")
     assert accepted in " ".join(told.split())
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        (("cold", "--seeds"), "--seeds must have at least one value."),
+        (("outliers", "--env-ids"), "--env-ids must have at least one value."),
+        (("kernels", "--grid", 0), "--grid"),
+        (("envs", "--ids", "Nowhere-v0"), "Cannot continue: Environment `Nowhere"),
+        (("layers", "--env-ids", "CartPole-v1"), "--total-timesteps must have a value for each of 1"),
+    ],
+)
+def test_wrong_options_of_a_benchmark_are_named(run, typed, message):
+    code, output = run("benchmark", *typed)
+    assert code != 0
+    assert message in f"{code}{output}"
