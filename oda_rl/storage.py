@@ -4,10 +4,9 @@ A file is a zip archive. `header.json` has the format, its version, the kind of 
 values, with `{"__array__": [dtype, shape]}` in place of each array. The array itself is an entry in
 NumPy's format named by its place, such as `codebook/location.npy`: `numpy.load` reads it too.
 
-A file is checked before any of it is used. Its entries must be exactly those of the header, of the sizes
-given there and with at most `MAX_BYTES` in total; all checksums are verified. The content must conform
-to the schema of the model (`oda_rl._schema`): missing or unknown entries and values out of bounds are
-refused by name. Compiled code can then trust indices and shapes.
+A file is checked before any of it is used. Its entries must be those of the header, of the sizes given
+there and with at most `MAX_BYTES` in total; all checksums are verified. The content must conform to the
+schema of the model (`oda_rl._schema`): missing or unknown entries and values out of bounds are refused.
 """
 
 import io
