@@ -144,3 +144,16 @@ def test_second_moments(n):
     for i in range(3):
         inverse = np.linalg.inv(basis.T @ (own[:, i : i + 1] * basis) + 0.1 * np.eye(10))
         np.testing.assert_allclose(found[:, i].reshape(10, 10), inverse, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("parameters", [{}, {"pilot_rounds": 0}, {"softness": 0.0}])
+def test_slopes_of_cells_of_equal_inputs(parameters):
+    """There are as many cells as distinct inputs: without a width of theirs any slopes would fit."""
+    X = np.repeat(np.arange(13.0), 20)[:, None] + 1000.0
+    rng = np.random.default_rng(0)
+    y = (X[:, 0] - 1000.0) ** 1.5 + 0.1 * rng.normal(size=len(X))
+    model = ODARegressor(kernel=None, random_state=0, **parameters).fit(X, y)
+    np.testing.assert_allclose(model.predict(X), (X[:, 0] - 1000.0) ** 1.5, atol=0.4)
+    between = np.arange(12.0) + 0.5
+    assert np.abs(model.predict(between[:, None] + 1000.0) - between**1.5).max() < 2.5
+    assert np.abs(model.coef_).max() < 8.0

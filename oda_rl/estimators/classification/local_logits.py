@@ -166,9 +166,7 @@ class LogitRun(RegressionRun):
         distance = mixture.nearest_distances(scaled[:, :d], codevectors)
         width = max(float(np.average(distance, weights=weight)), 1e-300)
         if len(codevectors) > 1:
-            between = ((codevectors[:, None] - codevectors) ** 2).sum(axis=2)
-            np.fill_diagonal(between, np.inf)
-            spacing = float(np.median(between.min(axis=1)))
+            spacing = mixture.spacing(codevectors)
             width = max(width, NARROWEST * spacing)
             self.apart = spacing / width
         self.figures[INPUT_DISTORTION] = width

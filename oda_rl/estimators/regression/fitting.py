@@ -194,9 +194,7 @@ def fit_once(
     codevectors = run.anneal_cells(scaled, weight, standard[:, d:] if trained else None)
     if not trained:
         run.unexplained = [np.inf] * len(run.unexplained)
-    distance = mixture.nearest_distances(scaled[:, :d], codevectors[:, :d])
-    width = float(np.average(distance, weights=weight))
-    run.figures[INPUT_DISTORTION] = max(width, 1e-300)
+    run.figures[INPUT_DISTORTION] = mixture.width_of_cells(scaled[:, :d], codevectors[:, :d], weight)
     if run.settings.finish:
         if run.own is None:
             score = refit(run, standard, weight)

@@ -29,6 +29,9 @@ MOST_MOMENTS = 1_000_000
 BLOCK = 1024
 # Smallest singular value, as a part of the largest, of shares that are inverted.
 LEAST_SINGULAR = 0.1
+# Least width of cells as a part of their spacing: that of cells that divide an interval. Codevectors are
+# the same but for rounding up to this part of the largest squared distance.
+LEAST_WIDTH, SAME = 1.0 / 12.0, 1e-18
 # Overlaps that are tried by cross-validation.
 SOFTNESSES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 
@@ -101,6 +104,22 @@ def nearest_distances(inputs: Array, codevectors: Array) -> Array:
     for x, row in zip(inputs, out, strict=True):
         add_distances(x, 0, len(x), location, k, row)
     return np.asarray(out.min(axis=1))
+
+
+def spacing(codevectors: Array) -> float:
+    """The median squared distance of codevectors from the nearest other; 0 if all are the same."""
+    apart = np.array([((codevectors - one) ** 2).sum(axis=1) for one in codevectors])
+    apart[apart <= SAME * apart.max()] = np.inf
+    return float(np.nan_to_num(np.median(apart.min(axis=1)), posinf=0.0))
+
+
+def width_of_cells(inputs: Array, codevectors: Array, weight: Array) -> float:
+    """The mean squared distance of inputs from the nearest codevector: the unit of overlaps.
+
+    It is at least a part of their spacing: if the inputs in each cell are equal, any slopes fit them.
+    """
+    width = float(np.average(nearest_distances(inputs, codevectors), weights=weight))
+    return max(width, LEAST_WIDTH * spacing(codevectors), 1e-300)
 
 
 class Mixture(NamedTuple):
