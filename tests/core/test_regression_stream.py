@@ -82,6 +82,26 @@ def test_without_forgetting_a_stream_is_never_fitted_and_its_cells_move():
     assert not np.array_equal(model.codevectors_[: len(cells)], cells[: len(model.codevectors_)])
 
 
+@pytest.mark.parametrize("step", [0.01, 1.0])
+def test_a_stream_in_the_order_of_time_is_fitted_only_where_that_is_better(step):
+    """Cells of a fit would rest, and one of them would take all inputs to come."""
+    X = step * np.repeat(np.arange(600 if step < 1.0 else 30), 1 if step < 1.0 else 20)[:, None]
+    y = 5.0 * np.sin(X[:, 0]) if step < 1.0 else X[:, 0] ** 1.5
+    y = y + 0.3 * np.random.default_rng(0).normal(size=len(y))
+    errors = {}
+    for forgetting in ("adwin", None):
+        model, found = ODARegressor(forgetting=forgetting, random_state=0), []
+        for start in range(0, len(X), 5):
+            piece = slice(start, start + 5)
+            if start >= 256:
+                found.append(np.abs(model.predict(X[piece]) - y[piece]).mean())
+            model.partial_fit(X[piece], y[piece])
+        errors[forgetting] = np.mean(found)
+        # What came long ago is still predicted.
+        assert np.abs(model.predict(X[:256]) - y[:256]).mean() < 3.0
+    assert errors["adwin"] < 1.1 * errors[None]
+
+
 @pytest.mark.parametrize("wild", [1e2, 1e6])
 @pytest.mark.parametrize("local_model", ["linear", "constant"])
 def test_a_wild_input_among_the_first_does_not_set_the_scale(local_model, wild):

@@ -14,11 +14,11 @@ from oda_rl.estimators.drift import Forgetful, Watch, bounded_losses, loss_of_me
 from oda_rl.estimators.one_sample import observe_one
 from oda_rl.estimators.parameters import choice, declared, may_be_flat, restored
 from oda_rl.estimators.regression.base import CodebookRegressor
-from oda_rl.estimators.regression.fitting import FIT_AT, fit_of_stream
 from oda_rl.estimators.regression.local_models import KNOWN, LocalModel, ModelSettings
 from oda_rl.estimators.regression.one_sample import PreparedOutputs, row_of
 from oda_rl.estimators.regression.predictor import Predictor, judge_schema
 from oda_rl.estimators.regression.session import RegressionRun
+from oda_rl.estimators.regression.stream_fit import FIT_AT, fit_of_stream
 from oda_rl.estimators.session_schema import regression_schema
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data, check_data, without_copies
@@ -147,8 +147,8 @@ class ODARegressor(Forgetful, CodebookRegressor):
     whose effect jumps or bends in the same way everywhere. `coef_` and `codevectors_` are those of the
     features themselves.
 
-    The samples of a stream are fitted as well, without a kernel machine: all since learning began, at
-    256 and at 1,024 of them. After a fit, cells rest until a change is found, as models depend on them.
+    A stream is fitted, too, at 256 and 1,024 samples since learning began, without a kernel machine; if
+    inputs advance, only where that predicts the latest better. Then cells rest until a change is found.
 
     Predictions are clipped at a tenth of the range of the outputs seen beyond that range. `fit` clips
     inputs at a quarter of their range beyond it, where the range is that of all samples but the
@@ -258,7 +258,7 @@ class ODARegressor(Forgetful, CodebookRegressor):
         self._clear_lazy_attributes()
 
     def _relearn(self, recent: Data) -> None:
-        self._run = fit_of_stream(self._run, self._annealing(), without_copies(recent))
+        self._run = fit_of_stream(self._run, self._annealing(), recent, self._watch.losses)
         self._count()
         self._clear_lazy_attributes()
 

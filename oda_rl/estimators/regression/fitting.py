@@ -8,7 +8,6 @@ from oda_rl._effects import Effects
 from oda_rl._statistics import have_tails
 from oda_rl._types import Array
 from oda_rl.codebook.model_learning import INPUT_DISTORTION
-from oda_rl.estimators.drift import RENEWAL
 from oda_rl.estimators.progress import begin_stage
 from oda_rl.estimators.regression import mixture
 from oda_rl.estimators.regression.local_models import (
@@ -24,11 +23,8 @@ from oda_rl.estimators.regression.pilot import (
     are_cut,
     learn_pilot,
     range_seen,
-    range_without_wild,
     usual_range,
 )
-from oda_rl.estimators.settings import Settings
-from oda_rl.estimators.targets import Data
 
 if TYPE_CHECKING:
     from oda_rl.estimators.regression.session import RegressionRun
@@ -48,8 +44,6 @@ FEW_SAMPLES = 3
 FOLDS = 3
 # Models with more parameters are not trained while the cells of a fit move: a step costs their square.
 TRAINED = 64
-# Numbers of samples of a stream, since learning began, at which all of them are fitted.
-FIT_AT = (256, 1024)
 # Passes over the samples for user-defined models.
 OWN_EPOCHS = 10
 # The mean squared error of all samples counts in each cell like this many samples.
@@ -100,26 +94,6 @@ def fit_best(run: "RegressionRun", samples: Array, weight: Array) -> None:
             before = run.rng.bit_generator.state
             if not improves(models, CLEARLY, chosen, range_of=range_seen):
                 run.rng.bit_generator.state = before  # as if it had not been tried
-
-
-def fit_of_stream(run: "RegressionRun", settings: Settings, data: Data) -> "RegressionRun":
-    """A run like this one of a stream, with these settings, that is fitted to all its samples so far.
-
-    It is the run itself if its cells would not rest after a fit, or if it is of a fit to many of them.
-    As in a stream without a fit, inputs are clipped only if there are outliers; and a kernel machine is
-    tried only if there is one already.
-    """
-    few = len(data.weight) < RENEWAL * run.n_fitted or not (data.weight > 0.0).any()
-    if run.annealer is None or not run.will_rest or few:
-        return run
-    other = run.untrained(run.models)
-    other.settings = settings
-    weight = data.weight / data.weight.mean()
-    other.fit(np.hstack([data.samples, data.targets]), weight, kernel=run.kernel is not None)
-    assert other.scaling is not None
-    other.scaling = other.scaling.bounded(*range_without_wild(data.samples, weight))
-    other.n_seen, other.seconds = run.n_seen, run.seconds + other.seconds
-    return other
 
 
 def effects_for(
