@@ -27,6 +27,8 @@ CONFIDENCE = 1e-4
 RELEARN_AT = (128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
 # Estimators that are fitted to a stream keep a fitted model unless there are so many times its samples.
 RENEWAL = 2.0
+# Samples advance if a part ADVANCED of the latest, one in LATEST of all, are beyond all before.
+LATEST, ADVANCED = 4, 0.125
 # Number of losses that stand for the samples of a fit, and the most of its samples that are predicted.
 EXPECTED = 1000
 # Least variance of outputs, for a division
@@ -99,6 +101,16 @@ def loss_of_mean(data: Data) -> float:
 def loss_of_largest_class(data: Data) -> float:
     """The part of the samples that a prediction of the most frequent class gets wrong."""
     return float((data.targets != np.bincount(data.targets, data.weight).argmax()).mean())
+
+
+def are_advancing(samples: Array) -> bool:
+    """Whether many of the latest samples are beyond all before, along some feature.
+
+    What is fitted to such a stream does not suit the samples to come.
+    """
+    first, latest = np.split(samples, [len(samples) - len(samples) // LATEST])
+    beyond = (latest < first.min(axis=0)) | (latest > first.max(axis=0))
+    return bool((beyond.mean(axis=0) >= ADVANCED).any())
 
 
 class Forgetful:

@@ -150,7 +150,8 @@ class ODAPartition(StreamPartition):
     Notes
     -----
     Scale the features to similar variances if none of them should dominate. `partial_fit` uses sample
-    weights unchanged, `fit` relative to their mean.
+    weights unchanged, `fit` relative to their mean. Unless `forgetting` is None, a stream is fitted,
+    too, at 256, 1,024 and 2,048 samples since learning began, where that is better for the latest.
 
     References
     ----------
@@ -280,6 +281,8 @@ class ODAPartition(StreamPartition):
         self._begin(self._settings(begin=True), self.n_features_in_, np.random.default_rng())
         self._use_scale(scale)
         self._run.set_state(state["run"])
-        self._watch = Watch.restored(state["watch"], lambda judge: PartitionJudge(**judge))
+        self._watch = Watch.restored(
+            state["watch"], lambda judge: PartitionJudge(**judge), self._relearn_at
+        )
         self._shapes = Shapes(**state["shapes"]) if "shapes" in state else None
         self._publish()

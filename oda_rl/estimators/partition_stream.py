@@ -6,16 +6,21 @@ import numpy as np
 
 from oda_rl._types import Array
 from oda_rl._validation import check_scale
+from oda_rl.codebook.association import assign
+from oda_rl.codebook.lloyd import cell_moments
 from oda_rl.estimators.base import StreamEstimator
 from oda_rl.estimators.clusters import ClustersMixin
 from oda_rl.estimators.codebook_estimator import CodebookEstimator, PartitionJudge
-from oda_rl.estimators.drift import Forgetful
+from oda_rl.estimators.drift import LATEST, RENEWAL, Forgetful, are_advancing
 from oda_rl.estimators.feature_scaling import scale_by
 from oda_rl.estimators.one_sample import observe_one
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data
 
+# Numbers of samples of a stream, since learning began, at which a fit of all of them is tried. With less
+# than PER_CELL samples for each cell allowed there is none: the variances of cells would mean little.
+FIT_AT, PER_CELL = (256, 1024, 2048), 10
 # Stands for the missing target of a single sample
 NO_TARGET = np.zeros(1, dtype=np.int64)
 
@@ -30,6 +35,7 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
     converged_: bool
     _run: Run
     _counted: tuple[int, int]  # number of finished temperatures, and of clusters found from them
+    _relearn_at = FIT_AT
 
     _lazy_attributes = (
         *("codevectors_", "weights_", "spreads_", "n_codevectors_"),
@@ -40,11 +46,15 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
 
     def _begin(self, settings: Settings, n_features: int, rng: np.random.Generator) -> None:
         """Start a new run, with the given scale and with persistent cell numbers."""
-        self._run, self._counted = Run(settings, n_features, rng), (0, 1)
-        self._run.keep_identities()
-        self._run.only_effective = self.bifurcation != "literal"
+        self._run, self._counted = self._new_run(settings, n_features, rng), (0, 1)
         scale = self._given_scale
         self._use_scale(None if scale is None else check_scale(scale, n_features))
+
+    def _new_run(self, settings: Settings, n_features: int, rng: np.random.Generator) -> Run:
+        run = Run(settings, n_features, rng)
+        run.keep_identities()
+        run.only_effective = self.bifurcation != "literal"
+        return run
 
     def _use_scale(self, scale: Array | None) -> None:
         self.scale_ = scale
@@ -81,6 +91,70 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
         self._begin(self._settings(begin=False), self.n_features_in_, self._run.rng)
         self._learn(recent)
         self._run.n_seen = self.n_samples_seen_ = seen
+
+    def _relearn(self, recent: Data) -> None:
+        """Take over a fit of all samples of the stream so far, if it is better."""
+        run, state = self._run, self._run.rng.bit_generator.state
+        if self._is_late(len(recent.weight)) or not self._gains(recent):
+            run.rng.bit_generator.state = state  # as if it had not been tried
+            return
+        found, codevectors = self._fitted(recent)
+        self._follow(found, self._scaled(recent.samples), recent.weight, codevectors)
+        self._run, self._counted = found, (0, 1)
+        self._count()
+        self._clear_lazy_attributes()
+
+    def _is_late(self, n: int) -> bool:
+        """Whether n samples are too few to be fitted, or the parameters do not allow that."""
+        run, watch = self._run, self._watch
+        known = RENEWAL * watch.fitted if watch.begun == 0 else 0.0
+        few = n < max(PER_CELL * run.settings.max_codevectors, known)
+        usual = run.settings.finish and run.settings.max_samples is None and run.rehearses
+        return few or not usual or run.annealer is None
+
+    def _gains(self, recent: Data) -> bool:
+        """Whether the latest samples are clearly nearer to the codevectors of a fit of all others.
+
+        They are compared with how near they were to those of the stream when they came. If samples
+        advance, it is of no use: cells of a fit hardly move.
+        """
+        n, losses = len(recent.weight), self._watch.losses[-(len(recent.weight) // LATEST) :]
+        if len(losses) == 0 or are_advancing(recent.samples):
+            return False
+        codevectors = self._fitted(recent.take(slice(0, n - n // LATEST)))[1]
+        latest = recent.take(slice(n - len(losses), n))
+        gains = losses - self._losses(PartitionJudge(self._unscaled(codevectors)), latest)
+        return bool(gains.mean() > gains.std() / np.sqrt(len(gains)))
+
+    def _fitted(self, data: Data) -> tuple[Run, Array]:
+        """A new run like the present one, fitted to samples, and its codevectors."""
+        run = self._new_run(self._run.settings, self.n_features_in_, self._run.rng)
+        run.first = self._run.first
+        return run, run.fit(self._scaled(data.samples), data.weight / data.weight.mean())
+
+    def _follow(self, found: Run, samples: Array, weight: Array, codevectors: Array) -> None:
+        """Let a fit to scaled samples, with these codevectors, go on in the place of the present run.
+
+        Its cells get the weights and variances of their samples. Each comes from the old cell that it is
+        in: the nearest to that codevector has its number, and the others have split off from it.
+        """
+        old, annealer = self._run, found.annealer
+        assert annealer is not None
+        assert old.identities is not None
+        book, n = annealer.codebook, len(samples)
+        nearest, closest, second = np.empty(n, dtype=np.int64), np.empty(n), np.empty(n)
+        kind, k = self._divergence.kind, len(book)
+        assign(kind, samples, None, False, book.location, None, k, nearest, closest, second)
+        cell_moments(samples, weight, nearest, k, book.location, book.weight, book["spread"])
+        apart = self._divergence(codevectors, old.codebook()[0])
+        number, distance = old.cell_ids[apart.argmin(axis=1)], apart.min(axis=1)
+        book["identity"][0] = -1.0 - number
+        for one in np.unique(number):
+            book["identity"][0, np.where(number == one, distance, np.inf).argmin()] = one
+        found.identities = annealer.identities = old.identities
+        old.identities.update(book)
+        found.n_seen, found.n_dropped = old.n_seen, old.n_dropped
+        found.seconds += old.seconds
 
     def _choose_scale(self, data: Data) -> None:
         """Find the scale of a stream, if these samples complete its warm-up."""

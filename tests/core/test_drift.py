@@ -177,6 +177,35 @@ def test_regression_and_clusters_follow():
     assert np.abs(clusters.codevectors_ - 5.0).max() < 1.5
 
 
+@pytest.mark.parametrize("scale", [[1.0], [1.0, 1000.0]])
+def test_a_stream_of_clusters_is_near_its_fit(scale):
+    """Distortions and densities, also with a single feature that matters."""
+    X = np.random.default_rng(0).normal(size=(3000, len(scale))) * scale
+    fit, stream = ODAPartition(20, **SEEDS).fit(X[:1500]), ODAPartition(20, **SEEDS)
+    for x in X[:1100]:
+        stream.partial_fit(x[None])
+    stream.partial_fit(X[1100:1500])
+    assert stream.score(X[1500:]) > 1.15 * fit.score(X[1500:])
+    densities = [np.median(model.score_samples(X[1500:])) for model in (fit, stream)]
+    assert densities[1] > densities[0] - 0.15
+    assert stream.weights_.sum() == pytest.approx(1.0)
+
+
+def test_a_stream_of_clusters_is_fitted_only_where_that_is_better():
+    X = np.random.default_rng(0).normal(size=(300, 60))  # the more cells, the further are new samples
+    stream, alone = ODAPartition(25, **SEEDS), ODAPartition(25, forgetting=None, **SEEDS)
+    assert not stream.partial_fit(X).converged_
+    np.testing.assert_array_equal(alone.partial_fit(X).codevectors_, stream.codevectors_)
+
+
+def test_a_large_fit_is_not_replaced_by_that_of_a_stream():
+    X = np.random.default_rng(0).normal(size=(3000, 1))
+    fitted = ODAPartition(20, **SEEDS).fit(X[:1500])
+    alone = ODAPartition(20, forgetting=None, **SEEDS).fit(X[:1500])
+    stream = [model.partial_fit(X[1500:]).codevectors_ for model in (fitted, alone)]
+    np.testing.assert_array_equal(*stream)
+
+
 @pytest.mark.parametrize(
     "model", [CLASSIFIERS[0], CLASSIFIERS[2], ODARegressor(10, **SEEDS), ODAPartition(6, **SEEDS)]
 )

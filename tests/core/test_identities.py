@@ -88,7 +88,7 @@ def chain(n=3000, seed=0):
 
 def test_a_cell_is_the_same_cell_from_one_sample_to_the_next():
     """Followed by their numbers, cells move little by little; by their places in the array they jump."""
-    model = ODAPartition(12, random_state=0, n_warmup=20)
+    model = ODAPartition(12, random_state=0, n_warmup=20, forgetting=None)
     births, before, places, by_number, by_place = 0, {}, [], 0.0, 0.0
     for x in np.random.default_rng(0).uniform(size=(4000, 2)):
         model.partial_fit(x[None, :])
@@ -143,3 +143,22 @@ def test_a_fit_numbers_its_cells_in_their_order():
     model.partial_fit(before[:1])
     np.testing.assert_array_equal(model.cell_ids_, np.arange(len(before)))
     np.testing.assert_allclose(model.codevectors_, before)
+
+
+def test_a_fit_of_a_stream_continues_the_numbers():
+    samples = np.random.default_rng(0).normal(size=(300, 2))
+    model = ODAPartition(20, n_warmup=20, random_state=0).partial_fit(samples[:255])
+    before = dict(zip(model.cell_ids_.tolist(), model.codevectors_, strict=True))
+    known = len(model._run.identities.births)
+    assert not model.converged_
+    assert model.partial_fit(samples[255:256]).converged_
+    now = dict(zip(model.cell_ids_.tolist(), model.codevectors_, strict=True))
+    born = {birth.cell for birth in model._run.identities.births[known:]}
+    assert 1 < len(before) <= len(now) == model.n_codevectors_ <= 20
+    assert max(now) < 20
+    assert now.keys() <= before.keys() | born
+    numbers, old = np.array(list(before)), np.array(list(before.values()))
+    for number in now.keys() & before.keys() - born:  # it is in the old cell of that number
+        assert numbers[np.linalg.norm(old - now[number], axis=1).argmin()] == number
+    model.partial_fit(samples[256:])
+    assert sorted(model.cell_ids_) == sorted(now)

@@ -35,7 +35,7 @@ def test_the_partition_is_that_of_the_observations_learned_one_by_one():
     wander(env, len(seen) - 12)
     n = env.partition.n_samples_seen_
     assert len(seen) - 12 - 64 < n <= len(seen)
-    alone = ODAPartition(16, scale=env.partition.scale_, random_state=1)
+    alone = ODAPartition(16, scale=env.partition.scale_, forgetting=None, random_state=1)
     for x in seen[:n]:
         alone.partial_fit(x[None, :])
     np.testing.assert_allclose(env.partition.codevectors_, alone.codevectors_)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from oda_rl._types import Array
-from oda_rl.estimators.drift import RENEWAL, bounded_losses
+from oda_rl.estimators.drift import LATEST, RENEWAL, are_advancing, bounded_losses
 from oda_rl.estimators.regression.pilot import range_without_wild
 from oda_rl.estimators.regression.session import RegressionRun
 from oda_rl.estimators.settings import Settings
@@ -11,8 +11,6 @@ from oda_rl.estimators.targets import Data, without_copies
 
 # Numbers of samples of a stream, since learning began, at which all of them are fitted.
 FIT_AT = (256, 1024)
-# Inputs advance if this part of the latest samples, one in LATEST of all, are beyond all before.
-LATEST, ADVANCED = 4, 0.125
 
 
 def fit_of_stream(run: RegressionRun, settings: Settings, data: Data, losses: Array) -> RegressionRun:
@@ -26,8 +24,8 @@ def fit_of_stream(run: RegressionRun, settings: Settings, data: Data, losses: Ar
     few = len(distinct.weight) < RENEWAL * run.n_fitted or not (data.weight > 0.0).any()
     if run.annealer is None or not run.will_rest or few:
         return run
-    k = len(data.weight) // LATEST
-    if are_advancing(data.samples, k) and not _predicts_better(run, settings, data, losses[-k:]):
+    latest = losses[-(len(data.weight) // LATEST) :]
+    if are_advancing(data.samples) and not _predicts_better(run, settings, data, latest):
         return run
     other = _fitted(run, settings, distinct)
     other.n_seen, other.seconds = run.n_seen, run.seconds + other.seconds
@@ -47,16 +45,6 @@ def _fitted(run: RegressionRun, settings: Settings, data: Data) -> RegressionRun
     assert other.scaling is not None
     other.scaling = other.scaling.bounded(*range_without_wild(data.samples, weight))
     return other
-
-
-def are_advancing(inputs: Array, n_latest: int) -> bool:
-    """Whether of the latest samples at least a part `ADVANCED` are beyond all before, along some input.
-
-    Cells of a fit rest, and a single one would have to follow such a stream.
-    """
-    first, latest = inputs[:-n_latest], inputs[-n_latest:]
-    beyond = (latest < first.min(axis=0)) | (latest > first.max(axis=0))
-    return bool((beyond.mean(axis=0) >= ADVANCED).any())
 
 
 def _predicts_better(run: RegressionRun, settings: Settings, data: Data, losses: Array) -> bool:
