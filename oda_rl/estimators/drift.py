@@ -104,10 +104,7 @@ def loss_of_largest_class(data: Data) -> float:
 
 
 def are_advancing(samples: Array) -> bool:
-    """Whether many of the latest samples are beyond all before, along some feature.
-
-    What is fitted to such a stream does not suit the samples to come.
-    """
+    """Whether many of the latest samples, and hence of those to come, are beyond all before."""
     first, latest = np.split(samples, [len(samples) - len(samples) // LATEST])
     beyond = (latest < first.min(axis=0)) | (latest > first.max(axis=0))
     return bool((beyond.mean(axis=0) >= ADVANCED).any())
@@ -117,13 +114,12 @@ class Forgetful:
     """An estimator that watches its stream: provides `drifts_` for the parameter `forgetting`.
 
     A judge is a copy of the model from before a piece of the stream, which predicts the samples of the
-    piece. It has a method `get_state` and, if there are classes, `with_classes`. `_relearn_at` are the
-    numbers of samples since learning began at which `_relearn` is called.
+    piece. It has a method `get_state` and, if there are classes, `with_classes`.
     """
 
     forgetting: str | None
     _watch: "Watch"
-    _relearn_at: tuple[int, ...] = ()  # estimators that rehearse need no further passes
+    _relearn_at: tuple[int, ...] = ()  # numbers of samples since learning began
 
     @property
     def drifts_(self) -> list[DriftPoint]:
@@ -166,7 +162,7 @@ class Forgetful:
         raise NotImplementedError
 
     def _relearn(self, recent: Data) -> None:
-        """Learn once more from these samples, which are all since learning began."""
+        """Learn once more from all samples since learning began, when they are `_relearn_at`."""
         raise NotImplementedError
 
     def _watched_few(
@@ -174,8 +170,8 @@ class Forgetful:
     ) -> int:
         """Fast path of `_watched`: let `learn(*what)` learn from the first samples, if it can.
 
-        The samples (n, n_features) have weight one and are all in one piece of the stream. Returns what
-        `learn` returns, the number of samples it has learned from; 0 means that nothing has changed.
+        The samples (n, n_features) have weight one and are all in one piece of the stream. Returns the
+        number of samples learned, as `learn` does; 0 means that nothing has changed.
         """
         if self.forgetting is None:
             return learn(*what)
