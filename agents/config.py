@@ -246,8 +246,9 @@ class TwoTimescaleConfig(_AnnealedConfig):
     )
     optimism: float = setting(
         1.0,
-        "Initial Q values, as a fraction of the discounted return of receiving the largest reward at "
-        "every step; 0 if no reward is positive.",
+        "Initial Q values, as a fraction of the discounted return of receiving the largest reward, or "
+        "if most rewards differ the largest mean reward of a stretch of random actions, at every step; "
+        "0 if this is not positive.",
         "[0, inf)",
         group="Exploration",
     )

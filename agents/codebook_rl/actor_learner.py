@@ -197,7 +197,6 @@ class ActorCriticLearner(TwoTimescaleLearner):
     def _end_warm_up(self) -> None:
         figures = self.numbers.figures
         figures[names.COMMON_VALUE] = self._common_value()
-        figures[names.USUAL_REWARD], figures[names.VARIED_SHARE] = self.record.find_usual_reward()
         if not self._looks_for_ends:
             figures[names.BEST_ENDING] = 0.0
         super()._end_warm_up()

@@ -51,6 +51,7 @@ from oda_rl.agents.codebook_rl.state import (
     INFORMATIVE_RETURN,
     LEARNING,
     LEARNING_STEPS,
+    LEAST_VARIED,
     LEVEL_DONE,
     N_DRAWS,
     PHASE,
@@ -76,8 +77,6 @@ NUMBERS_FOLLOWED, POINTS_FOLLOWED = 8, 1 << 40
 # Probability with which noise is held in an episode and, in such an episode, from one step to the next,
 # for discrete and for continuous actions
 HELD_EPISODES, HELD_NUMBERS, HELD_POINTS = 0.5, 0.5, 0.9
-# Noise of discrete actions is held if more than this share of the rewards varied.
-LEAST_VARIED = 0.5
 # Weight of the last episode in the running share of blank episodes; share above which an actor is lost
 EPISODE_RATE, MOST_BLANK = 0.1, 0.5
 

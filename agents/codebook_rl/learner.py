@@ -223,9 +223,8 @@ class TwoTimescaleLearner(ActingLearner):
         """The optimistic value: the largest recurring reward for ever, or the best terminal reward."""
         if self.config.criterion == "average":  # values are relative to the average, and so about 0
             return 0.0
-        figures = self.numbers.figures
-        again = max(0.0, min(figures[names.RECURRING_REWARD], figures[names.BEST_GOING_ON]))
-        return float(min(max(again / (1.0 - self.gamma), figures[names.BEST_ENDING]), LARGEST))
+        for_ever = self._largest_recurring() / (1.0 - self.gamma)
+        return float(min(max(for_ever, self.numbers.figures[names.BEST_ENDING]), LARGEST))
 
     def _finish_level(self) -> None:
         """Finish an annealing level: let the codebook change, and find the active cells again."""

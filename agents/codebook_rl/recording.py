@@ -22,6 +22,7 @@ from oda_rl._statistics import standardised
 from oda_rl._types import Array
 from oda_rl._validation import LARGEST
 from oda_rl.agents.actions import ActionCodec
+from oda_rl.agents.codebook_rl import state as names
 from oda_rl.agents.codebook_rl.arrays import Sizes
 from oda_rl.agents.learner import Learner
 from oda_rl.agents.observation_scale import ObservationScale
@@ -35,6 +36,8 @@ QUARTERS, MOST_LEAST = (0.25, 0.75), 0.5
 # If actions explain more than this share of the variance of the losses (of their ranks), the losses are
 # taken as costs of actions.
 MOST_BY_ACTIONS = 0.5
+# The stretches of which the best is found are as long as this fraction of the horizon, 1 / (1 - gamma).
+STRETCH = 0.5
 # Correlations from n transitions have a standard deviation of 1 / sqrt(n). One that is this many
 # deviations away from 0 is not due to chance.
 DEVIATIONS = 5.0
@@ -97,6 +100,20 @@ class WarmUpRecord:
         usual = np.lexsort((first, -counts))[0]
         return float(rewards[usual]), 1.0 - float(counts[usual]) / self.n
 
+    def find_best_stretch(self, sign: float, length: int) -> float:
+        """The largest mean of rewards times `sign` over `length` successive steps of an environment.
+
+        Over all its steps if there are fewer; 0 if there are none.
+        """
+        n_envs = len(self.last)
+        n = self.n // n_envs
+        if n == 0:
+            return 0.0
+        length = min(max(length, 1), n)
+        rewards = sign * self.rows[: n * n_envs, -2].reshape(n, n_envs)
+        sums = np.cumsum(np.vstack([np.zeros(n_envs), rewards]), axis=0)
+        return float((sums[length:] - sums[:-length]).max() / length)
+
     def only_actions_cost(self, sign: float) -> bool:
         """Whether rewards times `sign` differ, are no gains, and depend on the action alone.
 
@@ -153,6 +170,7 @@ class RecordingLearner(Learner):
 
     sizes: Sizes
     scale: ObservationScale
+    numbers: names.Numbers
 
     @cached_property
     def record(self) -> WarmUpRecord:
@@ -181,8 +199,25 @@ class RecordingLearner(Learner):
         return super()._act_at_random(env, observation, *paid)
 
     def _end_warm_up(self) -> None:
+        figures, sign = self.numbers.figures, float(self.numbers.settings[names.SIGN])
+        figures[names.USUAL_REWARD], figures[names.VARIED_SHARE] = self.record.find_usual_reward()
+        length = int(STRETCH / (1.0 - self.gamma) + 0.5)
+        figures[names.BEST_STRETCH] = self.record.find_best_stretch(sign, length)
         self.scale.coarsen(self.record.find_noise(self.actions))
         self.record = WarmUpRecord(self.sizes, 0)
+
+    def _largest_recurring(self) -> float:
+        """The largest reward that may come at every step, from all steps before learning; at least 0.
+
+        If most rewards differ, the largest is good luck, and it is the best mean of a stretch instead.
+        Values that begin far above what can be had sink for most of a run, and hide what actions differ
+        in. Below it, whatever is tried first seems best, and the rest is hardly tried at all.
+        """
+        figures = self.numbers.figures
+        again = min(figures[names.RECURRING_REWARD], figures[names.BEST_GOING_ON])
+        if figures[names.VARIED_SHARE] > names.LEAST_VARIED:
+            again = min(again, figures[names.BEST_STRETCH])
+        return max(0.0, float(again))
 
 
 # -- noise coordinates -------------------------------------------------------------------------------

@@ -115,11 +115,15 @@ LOWEST_REWARD = 24
 # The value, by the initial discount, of receiving for ever what all rewards of the warm-up had in
 # common, a gain or a loss; 0 if they had nothing in common
 COMMON_VALUE = 25
-# The share of an actor's rewards in the warm-up that were not the usual one (`actor_step`)
+# The share of the rewards in the warm-up that were not the usual one. If it is more than LEAST_VARIED,
+# most steps say something about what is worth doing.
 VARIED_SHARE = 26
-N_FIGURES = 27
+LEAST_VARIED = 0.5
+# The largest mean reward of some successive steps of the warm-up (`recording.STRETCH`)
+BEST_STRETCH = 27
+N_FIGURES = 28
 # Numbers of figures in files of earlier versions, which lack the last ones
-N_FIGURES_EARLIER = (14, 18, 19, 20, 24, 26)
+N_FIGURES_EARLIER = (14, 18, 19, 20, 24, 26, 27)
 # If errors are monitored, a running mean for every cell and the weight of each mean follow the figures.
 
 # The tally, int64: searches of the codebook, and their comparisons with planes and distances to cells

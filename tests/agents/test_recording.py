@@ -77,6 +77,21 @@ def test_the_usual_reward_is_the_most_frequent_one():
     assert make_record([], options=[]).find_usual_reward() == (0.0, 0.0)
 
 
+def test_the_best_stretch_has_the_largest_mean():
+    record = make_record([0.0, 3.0, 0.0, 1.0, 1.0, -8.0], options=OPTIONS[:6])
+    assert [record.find_best_stretch(1.0, length) for length in (1, 2, 4)] == [3.0, 1.5, 1.25]
+    assert [record.find_best_stretch(-1.0, length) for length in (1, 2, 4)] == [8.0, 3.5, 1.5]
+    assert record.find_best_stretch(1.0, 100) == -0.5, "of all six"
+    assert make_record([], options=[]).find_best_stretch(1.0, 4) == 0.0
+
+
+def test_a_stretch_is_one_of_a_single_environment():
+    record = WarmUpRecord(Sizes.of(1, CODEC, 2, TwoTimescaleACConfig()), N)
+    for env in (0, 1) * 4:
+        record.add(env, np.zeros(1), 5.0 * env, False, np.ones(1))
+    assert record.find_best_stretch(1.0, 4) == 5.0
+
+
 def test_nothing_is_in_common_where_an_episode_ended_or_nothing_is_known():
     assert make_record(LOSSES - 1000.0, ends=1).find_common_loss(1.0, CODEC) == 0.0
     assert make_record([], options=[]).find_common_loss(1.0, CODEC) == 0.0

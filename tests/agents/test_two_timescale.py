@@ -163,6 +163,25 @@ def test_rewards_that_end_episodes_are_not_expected_for_ever():
     assert model.learner.q_values.max() < 1.5, "100 if it came again for ever"
 
 
+class NoisyRewards(gym.Wrapper):
+    """Rewards with normal noise of standard deviation 2."""
+
+    def reset(self, *, seed=None, options=None):
+        self.noise = np.random.default_rng(seed) if seed is not None else self.noise
+        return self.env.reset(seed=seed, options=options)
+
+    def step(self, action):
+        observation, reward, *ends = self.env.step(action)
+        return observation, reward + self.noise.normal(0.0, 2.0), *ends
+
+
+def test_lucky_rewards_are_not_expected_for_ever():
+    """Values that began at 800 left .9 of 20, and were still at 200; they are right at 100."""
+    model = TwoTimescaleQ(env=NoisyRewards(identity_env()), seed=0).learn(10_000)
+    assert evaluate_policy(model, Monitor(identity_env()), 20)[0] > 14.0
+    assert model.learner.q_values.max() < 110.0
+
+
 def test_actions_that_do_not_start_at_zero():
     env = identity_env(start=5)
     model = make_model(env, gamma=0.5).learn(8_000)
