@@ -235,10 +235,11 @@ class TwoTimescaleConfig(_AnnealedConfig):
         "One codebook whose cells hold a value for each action, or a codebook for each action.",
         group="Actions in the codebook",
     )
-    action_weight: float = setting(
-        0.1,
+    action_weight: float | None = setting(
+        None,
         "Half the range of a continuous action in units of the scaled observations: the weight of "
-        "actions in the distance between pairs of observation and action.",
+        "actions in the distance between pairs of observation and action. Default: 0.1, or 1 if in the "
+        "warm-up actions had no effect on the next observation, and rewards were curved in them.",
         "(0, inf]",
     )
     learning_rate_by: Literal["cell", "global"] = setting(
@@ -349,3 +350,5 @@ TREE_CELLS, TREE_SAMPLES = 1000, 10
 # Cells of pairs in a branch differ also in actions: it takes more branches for as many observations.
 NEAR_BRANCHES, JOINT_NEAR_BRANCHES = 3, 4
 GAMMA_HALVING = 50_000.0
+# Usually the state decides far more than the action. If actions do not change it, only they matter.
+ACTION_WEIGHT, DECISIVE_ACTION_WEIGHT = 0.1, 1.0

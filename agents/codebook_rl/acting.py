@@ -14,6 +14,7 @@ from oda_rl.agents.codebook_rl.joint_step import evaluate_joint
 from oda_rl.agents.codebook_rl.recording import RecordingLearner
 from oda_rl.agents.codebook_rl.rules.table_q import NOVELTY_BOUND, NOVELTY_SHARE
 from oda_rl.agents.codebook_rl.slow_timescale import SlowTimescale
+from oda_rl.agents.config import ACTION_WEIGHT
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.book import Codebook
 
@@ -70,10 +71,20 @@ class ActingLearner(RecordingLearner):
     numbers: names.Numbers
     memory: names.Memory
     _scratch: names.Scratch
-    _reach: Array
     _table: Table
     _storage: BranchStorage | None = None
     _monitor: TDErrorMonitor | None = None
+
+    @property
+    def action_weight(self) -> float:
+        """Half the range of a continuous action in scaled units: as configured, or by the warm-up."""
+        found = float(self.numbers.figures[names.ACTION_WEIGHT])
+        return self.config.action_weight or found or ACTION_WEIGHT
+
+    @property
+    def _reach(self) -> Array:
+        """The largest coordinates of a continuous action in scaled units (n_coordinates,)."""
+        return np.full(self.sizes.n_coordinates, self.action_weight)
 
     @property
     def gamma(self) -> float:

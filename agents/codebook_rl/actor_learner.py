@@ -316,7 +316,7 @@ class ActorCriticLearner(TwoTimescaleLearner):
         steps = int(numbers.counters[names.STEPS])
         numbers.counters[[names.STEPS, names.PHASE]] = 0, names.GROWING
         points = scale.scaled(np.concatenate([visited, remembered, cells]))
-        self.slow.begin(points, len(cells))
+        self.slow.begin(points, n_before=len(cells))
         self._begin_level()
         self._grow(points)
         numbers.counters[names.STEPS] = numbers.figures[names.NEXT_SLOW] = steps

@@ -82,7 +82,6 @@ class TwoTimescaleLearner(ActingLearner):
         self.memory = self._new_memory()
         self._scratch = make_scratch(self.sizes)
         self._observation = np.zeros(n_observed)
-        self._reach = np.full(self.sizes.n_coordinates, config.action_weight)
         fill_numbers(self.numbers, self.sizes, config, self.horizon)
         if n_states:
             self._open_table()
@@ -191,7 +190,7 @@ class TwoTimescaleLearner(ActingLearner):
     def _end_warm_up(self) -> None:
         super()._end_warm_up()
         points = self.scale.freeze()
-        self.slow.begin(points)
+        self.slow.begin(points, self.action_weight)
         self.numbers.figures[names.REWARDS : names.REWARDS + len(self.rewards)] = self.rewards
         self.numbers.counters[names.PHASE] = names.GROWING
         self._begin_level()

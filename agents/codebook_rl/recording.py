@@ -1,4 +1,4 @@
-"""Transitions of a warm-up, used to find noise coordinates and the common part of all rewards.
+"""Transitions of a warm-up: noise coordinates, what rewards have in common, what actions affect.
 
 A noise coordinate of observations is drawn independently at each step, without information. Cells lie in
 the space of all coordinates, and distances along all of them determine which cells learn from a sample.
@@ -24,6 +24,7 @@ from oda_rl._validation import LARGEST
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.codebook_rl import state as names
 from oda_rl.agents.codebook_rl.arrays import Sizes
+from oda_rl.agents.config import DECISIVE_ACTION_WEIGHT
 from oda_rl.agents.learner import Learner
 from oda_rl.agents.observation_scale import ObservationScale
 
@@ -41,6 +42,9 @@ STRETCH = 0.5
 # Correlations from n transitions have a standard deviation of 1 / sqrt(n). One that is this many
 # deviations away from 0 is not due to chance.
 DEVIATIONS = 5.0
+# Rewards are curved in actions if the squares of actions explain more than this share of what linear
+# effects of the action, different in each state, leave of the (ranks of) rewards.
+LEAST_CURVED = 0.05
 # With fewer transitions or more coordinates none is called noise: there are too many tests of pairs.
 FEWEST, MOST_COORDINATES = 500, 64
 # A coordinate with one value in more than this fraction of the transitions is a rare signal, not noise.
@@ -144,6 +148,19 @@ class WarmUpRecord:
         by_actions = 1.0 - rest.var() / ranks.var()
         return least if -least >= high - low and by_actions <= MOST_BY_ACTIONS else 0.0
 
+    def is_contextual(self) -> bool:
+        """Whether continuous actions do not affect the next observation, and rewards are curved in them.
+
+        The value of an action is then that of its reward, apart from what no action can change.
+        """
+        d, rows = self.last.shape[1], self.rows[: self.n]
+        if self.n < FEWEST or d > MOST_COORDINATES:
+            return False
+        before, taken, after = rows[:, :d], rows[:, 2 * d : -2], rows[:, d : 2 * d]
+        goes_on = rows[:, -1] == 0.0
+        moves = actions_matter(before[goes_on], taken[goes_on], after[goes_on])
+        return not moves and is_curved(before, taken, rows[:, -2])
+
     def _taken(self, actions: ActionCodec) -> NDArray[np.float64]:
         """The actions taken, (n, n_options): indicators of options, else the environment's numbers."""
         taken = self.rows[: self.n, -2 - actions.commands.shape[1] : -2]
@@ -202,6 +219,8 @@ class RecordingLearner(Learner):
         figures, sign = self.numbers.figures, float(self.numbers.settings[names.SIGN])
         figures[names.USUAL_REWARD], figures[names.VARIED_SHARE] = self.record.find_usual_reward()
         length = int(STRETCH / (1.0 - self.gamma) + 0.5)
+        if self.sizes.n_joint and self.record.is_contextual():
+            figures[names.ACTION_WEIGHT] = DECISIVE_ACTION_WEIGHT
         figures[names.BEST_STRETCH] = self.record.find_best_stretch(sign, length)
         self.scale.coarsen(self.record.find_noise(self.actions))
         self.record = WarmUpRecord(self.sizes, 0)
@@ -261,6 +280,44 @@ def find_noise(before: Array, actions: Array, rewards: Array, after: Array) -> N
         noise[j] = _unrelated(now[:, [j, d + j]], follows) and _unrelated(with_one, follows)
         noise[j] = noise[j] and all(_unrelated(part, rewarded) for part in with_two)
     return noise if not noise[_moves(before)].all() else np.zeros(d, dtype=np.bool_)
+
+
+# -- continuous actions ------------------------------------------------------------------------------
+
+
+def actions_matter(before: Array, actions: Array, after: Array) -> bool:
+    """Whether actions affect the next observation, alone or in a product with the present one.
+
+    The arguments are those of `find_noise`; False if there are no transitions.
+    """
+    if len(before) == 0:
+        return False
+    now, acts = _with_sizes(before), _with_sizes(actions)
+    known = np.hstack([np.ones((len(now), 1)), now])
+    moves = after - before
+    follows = _with_sizes(moves - known @ np.linalg.lstsq(known, moves)[0])
+    products = _standard(_products(acts, now[:, : before.shape[1]]))
+    return not (_unrelated(acts, follows) and _unrelated(products, follows))
+
+
+def is_curved(before: Array, actions: Array, rewards: Array) -> bool:
+    """Whether rewards are curved in continuous actions; the arguments are those of `find_noise`.
+
+    False if there are too few transitions to tell.
+    """
+    now, acts, ranks = _with_sizes(before), _standard(actions), _scores(rewards[:, None])
+    linear = np.hstack([np.ones((len(now), 1)), now, acts, _products(acts, now[:, : before.shape[1]])])
+    if 2 * linear.shape[1] > len(linear):
+        return False
+    left = ranks - linear @ np.linalg.lstsq(linear, ranks)[0]
+    curved = np.hstack([linear, acts * acts])
+    rest = ranks - curved @ np.linalg.lstsq(curved, ranks)[0]
+    return bool(rest.var() < (1.0 - LEAST_CURVED) * left.var())
+
+
+def _products(first: Array, second: Array) -> Array:
+    """All products of a column of one array and a column of the other, (n, p * q)."""
+    return (first[:, :, None] * second[:, None]).reshape(len(first), -1)
 
 
 def _unrelated(columns: Array, *others: Array) -> bool:

@@ -40,13 +40,15 @@ class SlowTimescale:
         self._grown = False  # whether `max_cells` is the limit, no longer that of growing alone
         self.tree = self._new_tree()
 
-    def begin(self, points: NDArray[np.float64], n_before: int = 0) -> None:
+    def begin(self, points: NDArray[np.float64], action_weight: float = 1.0, n_before: int = 0) -> None:
         """Begin with one cell for each label, at its critical temperature.
 
         Parameters
         ----------
         points : ndarray of shape (n_points, n_observed)
             Observations in scaled units. Continuous actions are taken to be uniform.
+        action_weight : float, default=1.0
+            Half the range of a continuous action that is part of a location, in scaled units.
         n_before : int, default=0
             Cells of the codebook that this one replaces; it may grow to as many before learning goes on.
         """
@@ -54,7 +56,7 @@ class SlowTimescale:
         book.n_cells, self._grown, self._n_before = 0, False, n_before
         centre = np.zeros(book.n_features)
         centre[:n] = points.mean(axis=0)
-        covariance = np.eye(book.n_features) * self._config.action_weight**2 / 3.0
+        covariance = np.eye(book.n_features) * action_weight**2 / 3.0
         covariance[:n, :n] = np.cov(points.T)
         critical = book.divergence.critical_temperature(centre, covariance)
         critical = max(critical, SMALLEST)  # observations that never change have no critical one

@@ -121,7 +121,9 @@ VARIED_SHARE = 26
 LEAST_VARIED = 0.5
 # The largest mean reward of some successive steps of the warm-up (`recording.STRETCH`)
 BEST_STRETCH = 27
-N_FIGURES = 28
+# The weight of continuous actions that the warm-up suggests; 0 if it has none, as before its end
+ACTION_WEIGHT = 28
+N_FIGURES = 29
 # Numbers of figures in files of earlier versions, which lack the last ones
 N_FIGURES_EARLIER = (14, 18, 19, 20, 24, 26, 27)
 # If errors are monitored, a running mean for every cell and the weight of each mean follow the figures.

@@ -106,7 +106,7 @@ class CodebookCells(Cells):
     def distances(self, points: Array) -> Array:
         """Squared distances (n, n_cells), in scaled units, of points (n, n_features)."""
         learner = self.learner
-        weight = learner.actions.scale / learner.config.action_weight
+        weight = learner.actions.scale / learner.action_weight
         centre = np.concatenate([learner.scale.centre, learner.actions.centre])
         scale = np.concatenate([learner.scale.scale, weight])
         k = points.shape[1]  # observations alone have no coordinates of actions
@@ -127,7 +127,7 @@ class CodebookCells(Cells):
             temperature = value_temperature(learner.numbers.settings)
             near &= apart <= apart[near].min() + NEAR * temperature
             distance = self.distances(np.concatenate([observation, action])[None])[0]
-            u = (action - learner.actions.centre) / learner.actions.scale * learner.config.action_weight
+            u = (action - learner.actions.centre) / learner.actions.scale * learner.action_weight
             basis = np.concatenate([[1.0], z, u, np.outer(u, z).ravel()])
             share = shares(distance, near, np.zeros(len(near)), temperature)
             return Active(share, (basis[: sizes.n_basis] @ self.book["q"])[None], distance)

@@ -53,7 +53,10 @@ class TwoTimescaleQ(CodebookAlgorithm):
     state is a cell: the agent is then tabular Q(lambda), which learns from the first step on. Discrete,
     MultiDiscrete and MultiBinary actions are enumerated, and a cell has a value for each. An action from
     a bounded Box is part of a codevector's location. The greedy one is found by a search that starts at
-    the action of the best cell and moves between the actions of the cells near the observation.
+    the action of the best cell and moves between the actions of the cells near the observation. Within a
+    cell Q is linear in the action, so that actions between the bounds are found only where cells differ
+    in their actions. By default they do so only where actions do not affect what is observed next;
+    elsewhere `TwoTimescaleAC` is the better agent for a Box.
 
     With `tree=True` the codebook is divided into branches, and a step uses only the few nearest ones. A
     step with a thousand cells then computes about forty distances and takes about as long as one with a

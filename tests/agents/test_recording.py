@@ -92,6 +92,21 @@ def test_a_stretch_is_one_of_a_single_environment():
     assert record.find_best_stretch(1.0, 4) == 5.0
 
 
+@pytest.mark.parametrize("n", [N, 400])
+@pytest.mark.parametrize("matters", ["not", "by itself", "by its product", "by its size"])
+@pytest.mark.parametrize("curved", [True, False])
+def test_when_actions_only_matter_for_the_reward(n, matters, curved):
+    rng, actions = np.random.default_rng(3), ActionCodec(spaces.Box(-1.0, 1.0, (1,)))
+    x, u = rng.normal(size=n + 1), rng.uniform(-1.0, 1.0, n)
+    effects = {"not": 0.0 * u, "by itself": u, "by its product": u * x[:-1], "by its size": u * u}
+    record = WarmUpRecord(Sizes.of(1, actions, 1, TwoTimescaleACConfig()), n)
+    for i in range(n):
+        record.begin(0, x[i : i + 1])
+        reward = u[i] * x[i] - curved * u[i] ** 2 + 0.5 * rng.normal()
+        record.add(0, u[i : i + 1], reward, False, x[i + 1 : i + 2] + effects[matters][i])
+    assert record.is_contextual() is (curved and matters == "not" and n == N)
+
+
 def test_nothing_is_in_common_where_an_episode_ended_or_nothing_is_known():
     assert make_record(LOSSES - 1000.0, ends=1).find_common_loss(1.0, CODEC) == 0.0
     assert make_record([], options=[]).find_common_loss(1.0, CODEC) == 0.0
