@@ -247,16 +247,14 @@ class TwoTimescaleConfig(_AnnealedConfig):
     )
     optimism: float = setting(
         1.0,
-        "Initial Q values, as a fraction of the discounted return of receiving the largest reward, or "
-        "if most rewards differ the largest mean reward of a stretch of random actions, at every step; "
-        "0 if this is not positive.",
+        "Initial Q values, as a fraction of the return from the largest reward at every step, or if "
+        "most rewards differ the largest mean of a stretch of random actions; 0 if that is negative.",
         "[0, inf)",
         group="Exploration",
     )
     exploration_initial_eps: float = setting(
         0.1,
-        "Fraction of random actions when value learning begins; in a table of states, of actions "
-        "that lead to the least visited states.",
+        "Initial fraction of random actions; in a table, of those that lead to little visited states.",
         "[0, 1]",
     )
     exploration_final_eps: float = setting(0.01, "Final fraction of random actions.", "[0, 1]")
@@ -288,7 +286,7 @@ class TwoTimescaleACConfig(_AnnealedConfig):
         If a value is not accepted; the message names the field, the value and what is accepted.
     """
 
-    # Fixed values: all actions share one codebook, and are drawn from the actor's probabilities.
+    # All actions share one codebook, and are drawn from the actor's probabilities.
     has_critic: ClassVar[bool] = True
     codebook: ClassVar[str] = "shared"
     learning_rate_by: ClassVar[str] = "cell"
@@ -309,8 +307,7 @@ class TwoTimescaleACConfig(_AnnealedConfig):
     warmup_steps: int = setting(
         3000,
         "Warm-up: steps of random actions, which determine the observation scale and the codebook. "
-        "It is extended while no episode has terminated and, with discrete actions, all rewards were "
-        "the same.",
+        "Extended while no episode has terminated and, with discrete actions, all rewards were alike.",
         "[2, inf)",
     )
     growth_steps: int = setting(
@@ -348,7 +345,6 @@ JOINT_GROWTH = GrowthPlan(steps=60_000, cells=300, max_cells=300, samples=30)
 # A tree has many cells: with 30 samples for each, they would be added too late to be of use.
 TREE_CELLS, TREE_SAMPLES = 1000, 10
 # Cells of pairs in a branch differ also in actions: it takes more branches for as many observations.
-NEAR_BRANCHES, JOINT_NEAR_BRANCHES = 3, 4
-GAMMA_HALVING = 50_000.0
+NEAR_BRANCHES, JOINT_NEAR_BRANCHES, GAMMA_HALVING = 3, 4, 50_000.0
 # Usually the state decides far more than the action. If actions do not change it, only they matter.
 ACTION_WEIGHT, DECISIVE_ACTION_WEIGHT = 0.1, 1.0
