@@ -165,6 +165,24 @@ def capacities(counts: Sequence[int], max_codevectors: int) -> list[int]:
     return shares
 
 
+def capacities_of_stream(sizes: Sequence[int], max_codevectors: int) -> list[int]:
+    """Divide K_max among parts of a stream that have `sizes` cells.
+
+    Shares are equal, except that a part keeps the cells that it has, unless they all exceed K_max.
+    """
+    shares, left = list(sizes), max_codevectors
+    if sum(sizes) > max_codevectors:
+        return [max(1, max_codevectors // len(sizes))] * len(sizes)
+    others = list(range(len(sizes)))
+    while any(sizes[c] > left // len(others) for c in others):
+        each = left // len(others)
+        left -= sum(sizes[c] for c in others if sizes[c] > each)
+        others = [c for c in others if sizes[c] <= each]
+    for c in others:
+        shares[c] = left // len(others)
+    return shares
+
+
 def anneal(
     data: ClassData,
     settings: Settings,

@@ -221,16 +221,20 @@ def follow(
 ) -> None:
     """Adapt the memory of the cells of all classes to judged samples.
 
-    While all classes anneal, an unlimited memory stays so, since cells that have just split move in one
-    direction, too. (A limit from before a change of the stream is kept, and is adapted at once.)
+    As long as the memory is unlimited, classes that anneal do not count, since cells that have just
+    split move in one direction, too. (A limit from before a change of the stream is adapted at once.)
     """
-    annealers = [run.annealer for run in session.runs if run.annealer is not None]
-    book, following = judge.book, session.following
-    anneal = not any(annealer.done for annealer in annealers)
-    if session.settings.shared or (anneal and following.memory == 0.0):
+    book, following, targets = judge.book, session.following, data.targets
+    if session.settings.shared:
+        return
+    if following.memory == 0.0:
+        done = np.array([run.annealer is not None and run.annealer.done for run in session.runs])
+        rows = done[targets]
+        scaled, distance, targets = scaled[rows], distance[rows], targets[rows]
+    if len(targets) == 0:
         return
     location = np.ascontiguousarray(book.codevectors.T)
-    clear = following.judge(scaled, data.targets, distance, location, book.labels)
+    clear = following.judge(scaled, targets, distance, location, book.labels)
     following.decide(clear, float(session.counts.sum()) / len(book.labels))
     limit_memory(session, following.memory)
 

@@ -6,7 +6,11 @@ import numpy as np
 
 from oda_rl._types import Array
 from oda_rl.codebook.divergences import Divergence
-from oda_rl.estimators.classification.annealing import ClassSettings, new_run
+from oda_rl.estimators.classification.annealing import (
+    ClassSettings,
+    capacities_of_stream,
+    new_run,
+)
 from oda_rl.estimators.classification.book import ClassBook, LiveCells, book_of_session, move
 from oda_rl.estimators.classification.fine_tuning import repel, tune
 from oda_rl.estimators.classification.following import Following
@@ -81,12 +85,7 @@ class ClassSession:
         self.settings = settings
         if changed:
             self.prepared.clear()
-        if changed or self._n_cells > settings.capacity(self.n_classes):
             self._share_capacity()
-
-    @property
-    def _n_cells(self) -> int:
-        return sum(1 if run.annealer is None else len(run.annealer.codebook) for run in self.runs)
 
     # -- classes ---------------------------------------------------------------------------------
 
@@ -130,16 +129,13 @@ class ClassSession:
     def _share_capacity(self) -> None:
         """Divide K_max among the classes; if cells exceed K_max, merge those beyond a class's share."""
         own = self._own_settings()
-        over = self._n_cells > self.settings.capacity(self.n_classes)
-        for run in self.runs:
-            run.resume(own)
-            if run.annealer is None:
-                continue
-            book = run.annealer.codebook
-            run.annealer.max_codevectors = max(own.max_codevectors, 0 if over else len(book))
-            if over and len(book) > own.max_codevectors:
-                book.merge_surplus(own.max_codevectors)
-                run.annealer.reference = book.location.copy()
+        sizes = [1 if run.annealer is None else len(run.annealer.codebook) for run in self.runs]
+        shares = capacities_of_stream(sizes, self.settings.capacity(max(1, self.n_classes)))
+        for run, share in zip(self.runs, shares, strict=True):
+            run.resume(own._replace(max_codevectors=share))
+            if run.annealer is not None and len(run.annealer.codebook) > share:
+                run.annealer.codebook.merge_surplus(share)
+                run.annealer.reference = run.annealer.codebook.location.copy()
 
     # -- a stream --------------------------------------------------------------------------------
 
