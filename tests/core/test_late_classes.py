@@ -1,4 +1,4 @@
-"""Classes that come after a fit: their share of the cells, any chunks, and no false alarm of a change."""
+"""Classes that come after a fit: their share of cells, in any chunks, and no false alarm of a change."""
 
 import numpy as np
 import pytest
