@@ -240,7 +240,7 @@ class TwoTimescaleConfig(_AnnealedConfig):
         "Half the range of a continuous action in units of the scaled observations: the weight of "
         "actions in the distance between pairs of observation and action. Default: 0.1, or 1 if in the "
         "warm-up actions had no effect on the next observation, and rewards were curved in them.",
-        "(0, inf]",
+        "(0, inf)",
     )
     learning_rate_by: Literal["cell", "global"] = setting(
         "cell", "Count the visits of each cell and action, or their average over all.", group="Stepsizes"

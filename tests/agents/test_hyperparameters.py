@@ -65,6 +65,7 @@ def test_numbers_of_other_kinds_are_taken_as_what_they_are():
         (TwoTimescaleConfig, {"samples_per_cell": 1e100}, "samples_per_cell must be .* got 1e\\+100"),
         (TwoTimescaleConfig, {"hold": 2**48 + 1}, "hold must be an integer"),
         (TwoTimescaleConfig, {"slow_b": float("inf")}, "slow_b must be a number"),
+        (TwoTimescaleConfig, {"action_weight": float("inf")}, r"action_weight must be .* \(0, inf\)"),
         (TwoTimescaleConfig, {"cooling": 1.5}, "cooling"),
         (TwoTimescaleConfig, {"tree": 1}, "tree must be True or False, got 1"),
         (TwoTimescaleConfig, {"codebook": "tree"}, "codebook must be 'shared' or 'per_action'"),
