@@ -209,9 +209,9 @@ class OnlineAlgorithm(Saving):
         planned_timesteps = whole_or_none("planned_timesteps", planned_timesteps, 1)
         self._read_new_origin()
         fresh = reset_num_timesteps or self._last_obs is None
-        name, callback = tb_log_name or type(self).__name__, make_callback(callback, progress_bar)
+        tb_log_name, callback = tb_log_name or type(self).__name__, make_callback(callback, progress_bar)
         total_timesteps, callback = self._setup_learn(
-            total_timesteps, callback, reset_num_timesteps, name
+            total_timesteps, callback, reset_num_timesteps, tb_log_name
         )
         self._total_timesteps = planned_timesteps or total_timesteps
         if fresh:

@@ -178,10 +178,12 @@ def test_checkpoint_callback(tmp_path):
     assert TwoTimescaleQ.load(tmp_path / "m_800_steps.zip").num_timesteps == 800
 
 
-def test_stop_on_max_episodes():
+@pytest.mark.parametrize(("name", "shown"), [(None, "TwoTimescaleQ"), ("mine", "mine")])
+def test_stop_on_max_episodes(name, shown, capsys):
     model = make_model(make_vec_env("CartPole-v1", 2, seed=0))
-    model.learn(10_000, callback=StopTrainingOnMaxEpisodes(5))
+    model.learn(10_000, callback=StopTrainingOnMaxEpisodes(5, verbose=1), tb_log_name=name)
     assert 10 <= model._episode_num <= 11
+    assert f"the {shown} model reached max_episodes=5" in " ".join(capsys.readouterr().out.split())
 
 
 def test_progress_bar(capsys):
