@@ -33,7 +33,7 @@ class Agent(Where):
     algorithm: Algorithm | None = None
     """One of our agents (by default the one for the environment's observations), a baseline with its
     preset for the task, or one of SB3's agents with RL Zoo's hyperparameters."""
-    total_timesteps: int | None = None
+    total_timesteps: Positive | None = None
     """Environment steps of each run; those of the task if not given (200,000 for other environments)."""
     seeds: tuple[Count, ...] = tuple(range(10))
     """Seeds to run. The defaults of the agent were chosen on seeds 100 to 115."""

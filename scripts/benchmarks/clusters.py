@@ -23,7 +23,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from common.arguments import Positive
+from common.arguments import Count, Positive
 from common.measuring import timed
 from common.tables import make_table
 from oda_rl import ODAPartition
@@ -43,7 +43,7 @@ class Clusters:
     """Most clusters that a method may find."""
     seeds: Positive = 3
     """Number of seeds, for generated data sets and for random starts of the methods."""
-    first_seed: int = 0
+    first_seed: Count = 0
     """First seed."""
 
 

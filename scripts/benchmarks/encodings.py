@@ -1,9 +1,10 @@
 """SB3's agents on the states of a partition, in several encodings."""
 
+import sys
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any, get_args
 
 import gymnasium as gym
 import numpy as np
@@ -13,12 +14,12 @@ from benchmarks.comparison import Entry
 from benchmarks.plans import Plan
 from benchmarks.runs import carry_out, print_run
 from benchmarks.tasks import find_threshold
-from common.arguments import Count, Positive
+from common.arguments import Count, NonNegative, Positive, one_of
 from common.tables import show_table
 from common.workers import Where
 from oda_rl.envs import StateAggregation
 from oda_rl.envs.aggregator import Encoding, find_softness
-from sb3_zoo import find_zoo_options
+from sb3_zoo import ZOO, find_zoo_options
 
 NOTHING = "observations themselves"
 
@@ -34,7 +35,7 @@ class Encodings:
 
     env_id: str = "CartPole-v1"
     """Environment."""
-    algorithms: tuple[str, ...] = ("PPO", "DQN")
+    algorithms: tuple[Annotated[str, one_of(ZOO)], ...] = ("PPO", "DQN")
     """Agents of SB3."""
     encodings: tuple[Encoding, ...] = get_args(Encoding)
     """Encodings of the states."""
@@ -46,7 +47,7 @@ class Encodings:
     """Cells of the partition."""
     grow_steps: Positive = 50_000
     """Steps under random actions in which the partition grows."""
-    softness: float | None = None
+    softness: NonNegative | None = None
     """Softness of associations, in multiples of the temperature; the wrapper's default if not given."""
     falling_rate: bool = True
     """Let constant learning rates fall linearly to 0; if off, they are RL Zoo's."""
@@ -62,7 +63,10 @@ def grow(args: Encodings) -> Path:
     if path.is_file():
         return path
     args.log_dir.mkdir(parents=True, exist_ok=True)
-    env = StateAggregation(gym.make(args.env_id), max_states=args.max_states)
+    try:
+        env = StateAggregation(gym.make(args.env_id), max_states=args.max_states)
+    except ValueError as error:
+        sys.exit(f"--env-id {args.env_id} cannot be used: {error}")
     rng, held, action = np.random.default_rng(0), 0, 0
     env.action_space.seed(0)
     env.reset(seed=0)
@@ -73,6 +77,8 @@ def grow(args: Encodings) -> Path:
         _, _, terminated, truncated, _ = env.step(action)
         if terminated or truncated:
             env.reset()
+    if not hasattr(env.partition, "codevectors_"):
+        sys.exit(f"--grow-steps must be larger: after {args.grow_steps:,} steps there are no cells yet.")
     env.partition.save(path)
     return path
 

@@ -3,6 +3,7 @@
 import time
 from dataclasses import dataclass
 from functools import partial
+from typing import Annotated
 
 import gymnasium as gym
 import numba
@@ -10,6 +11,7 @@ import numpy as np
 from rich.console import Console
 
 import oda_rl.envs  # noqa: F401  (registers the compiled twins)
+from common.arguments import Positive, whole
 from common.measuring import repeated_seconds
 from common.tables import show_table
 from oda_rl.envs import StartBlock, find_dynamics
@@ -32,9 +34,9 @@ class Envs:
 
     ids: tuple[str, ...] = IDS
     """Ids of environments, without `oda_rl/`."""
-    steps: int = 3_000_000
+    steps: Annotated[int, whole(100)] = 3_000_000
     """Steps of the compiled loop; a hundredth of these from Python."""
-    repeats: int = 3
+    repeats: Positive = 3
     """Repetitions, of which the fastest counts, as the machine may be busy."""
 
 

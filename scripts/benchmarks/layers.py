@@ -9,16 +9,17 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.spaces import Box, Discrete
 from rich.console import Console
 from sklearn.decomposition import PCA
 
 import oda_rl.envs
 from benchmarks.training import EVALUATION_SEED, greedy_return
-from common.arguments import Count, Positive
+from common.arguments import Count, Positive, PositiveReal, one_of
 from common.tables import show_table
 from common.workers import Where, call_all
 from oda_rl import agents
@@ -34,24 +35,6 @@ WARM_UP, FIRST = 2_000, 100
 EVERY = 2
 # The traces of a region are reset to 0 once all of them are below this.
 FAINT = 1e-3
-
-
-@dataclass
-class Layers(Where):
-    """Compare values of the leaves of a tree with sums over its layers, and with our agent."""
-
-    env_ids: tuple[str, ...] = ("oda_rl/Acrobot-v1", "LunarLander-v3")
-    """Environments."""
-    total_timesteps: tuple[Positive, ...] = (100_000, 300_000)
-    """Environment steps on each environment."""
-    seeds: tuple[Count, ...] = (0, 1, 2, 3, 4)
-    """Seeds of each row."""
-    cases: tuple[str, ...] = ()
-    """Names of rows; all if none is given."""
-    step: float | None = None
-    """Stepsize of values, in place of each row's own."""
-    episodes: Positive = 20
-    """Greedy episodes of each evaluation."""
 
 
 class Kind(NamedTuple):
@@ -80,6 +63,24 @@ KINDS = {
     "sums over two layers, linear": Kind(0.2, sums=True, linear=True),
 }
 OURS = "TwoTimescaleQ"
+
+
+@dataclass
+class Layers(Where):
+    """Compare values of the leaves of a tree with sums over its layers, and with our agent."""
+
+    env_ids: tuple[str, ...] = ("oda_rl/Acrobot-v1", "LunarLander-v3")
+    """Environments."""
+    total_timesteps: tuple[Positive, ...] = (100_000, 300_000)
+    """Environment steps on each environment."""
+    seeds: tuple[Count, ...] = (0, 1, 2, 3, 4)
+    """Seeds of each row."""
+    cases: tuple[Annotated[str, one_of([*KINDS, OURS])], ...] = ()
+    """Names of rows; all if none is given."""
+    step: PositiveReal | None = None
+    """Stepsize of values, in place of each row's own."""
+    episodes: Positive = 20
+    """Greedy episodes of each evaluation."""
 
 
 class Region:
@@ -293,6 +294,10 @@ def run_layers(args: Layers, console: Console) -> None:
     given, wanted = len(args.total_timesteps), len(args.env_ids)
     if given != wanted:
         sys.exit(f"--total-timesteps must have a value for each of {wanted} --env-ids, got {given}.")
+    for env_id in args.env_ids:
+        with gym.make(env_id) as env:
+            if not isinstance(env.action_space, Discrete) or not isinstance(env.observation_space, Box):
+                sys.exit(f"--env-ids: {env_id} needs Discrete actions and a Box of observations.")
     steps_of = dict(zip(args.env_ids, args.total_timesteps, strict=True))
     work = {
         (env_id, name, seed): partial(run_once, kind, env_id, steps, args.episodes, seed)

@@ -1,5 +1,6 @@
 """Effect of a single impossible observation or reward on the training of an agent."""
 
+import sys
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -74,6 +75,8 @@ def run_once(args: Outliers, env_id: str, name: str, at: int, seed: int) -> floa
 
 def run_outliers(args: Outliers, console: Console) -> None:
     """Print the table of `benchmark.py outliers`."""
+    if max(args.at) > args.total_timesteps:
+        sys.exit(f"--at must be --total-timesteps {args.total_timesteps} at most, got {max(args.at)}.")
     kinds = [(name, at) for name in GLITCHES for at in (args.at if name != "nothing" else args.at[:1])]
     work = {
         (env_id, *kind, seed): partial(run_once, args, env_id, *kind, seed)

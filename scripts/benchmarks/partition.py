@@ -6,6 +6,7 @@ import warnings
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 from rich.console import Console
@@ -14,7 +15,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from threadpoolctl import threadpool_limits
 
 from benchmarks.clusters import data_set, scaled
-from common.arguments import Positive
+from common.arguments import Positive, one_of, whole
 from common.measuring import distortion, repeated_seconds, timed
 from common.processes import run_alone
 from common.tables import make_table, show_table
@@ -41,7 +42,7 @@ from common.processes import resident_memory
 from oda_rl import ODAPartition
 rng = np.random.default_rng(0)
 model = ODAPartition(100, random_state=0)
-block = rng.normal(size=(100_000, 4))
+block = rng.normal(size=(int(sys.argv[2]), 4))
 for i in range(int(sys.argv[1]) // len(block)):
     model.partial_fit(block)
     if i == 0:
@@ -52,6 +53,9 @@ print(first, resident_memory(), model.n_samples_seen_, model.n_codevectors_)
 
 # Data sets whose fits are timed, and the numbers of codevectors.
 FITTED, FIT_K = ("blobs 6", "blobs 20", "iris", "wine", "wbcd", "digits"), (8, 20, 30)
+DataSet = Annotated[str, one_of(datasets.NAMES)]
+# Samples of a block of the stream for the resident memory
+BLOCK = 100_000
 # Samples of the streams that are compared with fits.
 ONLINE_SAMPLES = 50_000
 
@@ -62,7 +66,7 @@ class Partition:
 
     data_dir: Path | None = None
     """Folder with pima*.csv and adult*.csv (header, last column `label`); OpenML if not given."""
-    datasets: tuple[str, ...] = datasets.NAMES
+    datasets: tuple[DataSet, ...] = datasets.NAMES
     """Data sets for the path of distortions, scaled to unit variance (digits: to [0, 1])."""
     max_codevectors: Positive = 50
     """K at which the path ends."""
@@ -72,7 +76,7 @@ class Partition:
     """Threads of k-means and BLAS; the annealer always has one."""
     only_fits: bool = False
     """Only time the fits."""
-    stream: int = 10_000_000
+    stream: Annotated[int, whole(BLOCK)] = 10_000_000
     """Samples to stream for the resident memory."""
 
 
@@ -257,7 +261,7 @@ def show_start_and_memory(args: Partition, console: Console) -> None:
         [result["check_name"] for result in results if result["status"] == status]
         for status in ("passed", "failed", "skipped")
     )
-    first, last, seen, k = run_alone(STREAM, args.stream)
+    first, last, seen, k = run_alone(STREAM, args.stream, BLOCK)
     rows = [
         ("import of ODAPartition, numba and scikit-learn with it", f"{imported:.2f} s"),
         ("first calls, compiled", f"{cold:.1f} s"),
@@ -265,7 +269,7 @@ def show_start_and_memory(args: Partition, console: Console) -> None:
         ("checks passed", f"{len(passed)} of {len(results)}"),
         ("checks failed", ", ".join(failed) or "none"),
         ("checks skipped", ", ".join(skipped) or "none"),
-        ("resident after the first 100,000 samples", f"{first:.1f} MiB"),
+        (f"resident after the first {BLOCK:,} samples", f"{first:.1f} MiB"),
         (f"resident after {seen:,.0f}, K = {k:.0f}", f"{last:.1f} MiB"),
     ]
     show_table(console, "First call, scikit-learn's checks, memory", ("", ""), rows)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from rich.console import Console
@@ -15,6 +15,7 @@ from benchmarks.plans import code_version
 from benchmarks.runs import replace_file
 from benchmarks.tasks import TASKS, find_task
 from benchmarks.training import EVALUATION_SEED
+from common.arguments import Count, Positive, one_of
 from common.measuring import interquartile_mean
 from common.pictures import BLUE, CODE, GREEN, GREY, ORANGE, PINK, make_panels, number_axis, save
 from common.tables import show_table, to_markdown, yes
@@ -102,14 +103,16 @@ class Programs:
     of all seeds is one PPO of a million steps with RL Zoo's settings.
     """
 
-    env_ids: tuple[str, ...] = tuple(goal.env_id for goal in GOALS)
+    env_ids: tuple[Annotated[str, one_of(goal.env_id for goal in GOALS)], ...] = tuple(
+        goal.env_id for goal in GOALS
+    )
     """Some of the six environments."""
     kinds: tuple[Kind, ...] = ("trained", "distilled", "polished", "tree")
     """Kinds of policies. Shrunk ones and those of 60 cells take a few minutes each; a separate table
     compares 60 cells with their teachers and with trees of as many numbers."""
-    seeds: tuple[int, ...] = tuple(range(10))
+    seeds: tuple[Count, ...] = tuple(range(10))
     """Seeds of teachers and students."""
-    episodes: int = 100
+    episodes: Positive = 100
     """Greedy episodes of each evaluation."""
     log_dir: Path = Path("logs/programs")
     """Folder where every run is stored when it ends; the same code reuses it."""
@@ -120,9 +123,6 @@ class Programs:
 def run_programs(args: Programs, console: Console) -> int:
     """Make the missing runs, then print the table and draw the picture."""
     goals = [goal for goal in GOALS if goal.env_id in args.env_ids]
-    if not goals:
-        console.print(f"env_ids must be some of {', '.join(goal.env_id for goal in GOALS)}.")
-        return 1
     for goal in goals:
         task = find_task(goal.env_id)
         if task is not None and task.missing:

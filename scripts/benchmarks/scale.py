@@ -17,7 +17,7 @@ from rich.console import Console
 
 from benchmarks.plans import Plan
 from benchmarks.training import Run, try_to_train
-from common.arguments import Positive
+from common.arguments import NonNegative, Positive
 from common.measuring import timed
 from common.tables import show_table
 from common.workers import Cluster, Where, Workers, by_value, open_workers
@@ -57,7 +57,7 @@ class Scale:
     """Workers of the simulated cluster, 50 in each process."""
     tasks: Positive = 10_000
     """Tasks for the simulated cluster."""
-    seconds: float = 1.0
+    seconds: NonNegative = 1.0
     """Seconds that each task sleeps."""
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from rich.console import Console
 
 from benchmarks.stream_changes import run_changes
-from common.arguments import Positive
+from common.arguments import Count, Positive
 from common.tables import show_table
 from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
 from oda_rl.streaming import Stream
@@ -45,7 +45,7 @@ class Streams:
     CSV files in the source archive of scikit-multiflow 0.4.1, on PyPI), and magic*, the gamma telescope
     (KEEL's or UCI's, which is shuffled). Columns are separated by commas, with or without a header; the
     last column is the class."""
-    seed: int = 0
+    seed: Count = 0
     """Seed of the learners and of generated streams."""
     only_single: bool = False
     """Only time single samples; does not need river."""

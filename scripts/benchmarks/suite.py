@@ -18,6 +18,7 @@ from benchmarks.plans import RANDOM, Plan, find_ours
 from benchmarks.runs import INTERRUPTED, Made, carry_out, print_run, read_newest, replace_file, write_csv
 from benchmarks.tasks import SUITE, Task, find_task, short_name
 from benchmarks.training import Run
+from common.arguments import Count, Positive, PositiveReal
 from common.pictures import save
 from common.tables import print_line, print_notes, show_close_table, to_markdown
 from common.workers import Where
@@ -42,15 +43,15 @@ class Suite(Where):
     agents: tuple[Label, ...] = LABELS
     """Our agent has no options. SB3's have their own defaults or, as -zoo, RL Zoo's settings if there
     are any. DQN-SAC is DQN for discrete actions, SAC for continuous ones."""
-    seeds: tuple[int, ...] = tuple(range(10))
+    seeds: tuple[Count, ...] = tuple(range(10))
     """Seeds of each agent on each task. The defaults of ours were chosen on seeds from 100."""
-    steps_scale: float = 1.0
+    steps_scale: PositiveReal = 1.0
     """Factor by which the steps of each task are multiplied."""
-    evaluations: int = 10
+    evaluations: Count = 10
     """Evaluations during each run."""
-    curve_episodes: int = 10
+    curve_episodes: Positive = 10
     """Greedy episodes of each evaluation during a run."""
-    eval_episodes: int = 50
+    eval_episodes: Positive = 50
     """Greedy episodes at the end."""
     log_dir: Path = Path("logs/suite")
     """Folder where every run is stored when it ends; the same code and options reuse it."""
@@ -243,6 +244,9 @@ def report(
         print_line(console, line)
     if interrupted:
         console.print(INTERRUPTED)
+    if args.only_kept and not fields:
+        print_line(console, f"There are no runs of these tasks and options in {args.log_dir}.")
+        return
     console.print(f"All runs are stored in {args.log_dir}", highlight=False)
     if fields:
         for path in write_all(fields, args.output or args.log_dir):

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,8 @@ from rich.console import Console
 from sklearn.metrics import pairwise_distances_argmin
 from threadpoolctl import threadpool_limits
 
-from benchmarks.trees_growth import Splits, show_resolutions, show_splits
-from common.arguments import Count, Positive
+from benchmarks.trees_growth import SHAPES, Splits, show_resolutions, show_splits
+from common.arguments import Count, Positive, one_of
 from common.measuring import repeated_seconds
 from common.tables import show_table, yes
 from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition
@@ -48,15 +48,15 @@ class Trees:
     """Print the table on the time of predictions."""
     resolutions: bool = True
     """Print the table on digits at several resolutions; scattering takes minutes."""
-    datasets: tuple[str, ...] = ("digits", "translated")
+    datasets: tuple[Annotated[str, one_of(SHAPES)], ...] = ("digits", "translated")
     """Data sets of the table on resolutions."""
     cases: tuple[str, ...] = ("",)
     """Beginnings of the names of its rows; by default all rows."""
-    resolution_seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    resolution_seeds: tuple[Count, ...] = (0, 1, 2, 3, 4)
     """Seeds of its divisions into training and test data, and of its models."""
     splits: bool = True
     """Print the table on errors when cells split."""
-    stream: int = 12_000
+    stream: Positive = 12_000
     """Samples of each stream in the table on splits."""
 
 

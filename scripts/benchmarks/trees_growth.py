@@ -1,5 +1,6 @@
 """Growth of trees: errors when cells split, and several resolutions against flat classifiers."""
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -228,6 +229,9 @@ def show_resolutions(
         *("data", "resolutions", "leaves", "layers", "fit s", "tree", "flat, pixels, same K"),
         left=2,
     )
+    if not any(case.name.startswith(begins) for case in cases(SHAPES[names[0]])):
+        known = "; ".join(case.name for case in cases(SHAPES[names[0]]))
+        sys.exit(f"--cases: no name begins with {' or '.join(begins)}; there are: {known}.")
     lines = []
     for name in names:
         samples, labels = load(name)

@@ -3,7 +3,7 @@
 import math
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -57,6 +57,19 @@ def real(low: float, is_excluded: bool = False, most: float = math.inf) -> Any:
         instance_from_str=read,
         is_instance=lambda value: isinstance(value, int | float),
         str_from_instance=lambda value: [str(value)],
+    )
+
+
+def one_of(known: Collection[str]) -> Any:
+    """Specify for tyro a text that is one of `known`, as --help shows."""
+    names = tuple(known)
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar=f"{{{'|'.join(names)}}}",
+        instance_from_str=lambda typed: typed[0],
+        is_instance=lambda value: isinstance(value, str),
+        str_from_instance=lambda value: [value],
+        choices=names,
     )
 
 

@@ -21,4 +21,4 @@ def test_the_table_of_kept_runs(run, tmp_path):
     assert "yes" in line
     assert "[" not in line  # no markup of the terminal
     assert (tmp_path / "programs.png").stat().st_size > 10_000
-    assert run("benchmark", "programs", "--env-ids", "Nowhere-v0")[0] == 1
+    assert run("benchmark", "programs", "--env-ids", "Nowhere-v0")[0] == 2

@@ -127,3 +127,11 @@ def test_a_task_that_is_none(suite):
     code, output = suite("--tasks", "NoSuchTask")
     assert code == 2
     assert "--tasks: none begins with NoSuchTask; there are CartPole-v1," in output
+
+
+def test_a_folder_without_runs(run, tmp_path):
+    options = ("--tasks", "FrozenLake", "--only-kept", "--log-dir", tmp_path)
+    code, output = run("benchmark", "suite", *options)
+    assert code == 0
+    assert "There are no runs of these tasks and options in" in output
+    assert "All runs are stored" not in output
