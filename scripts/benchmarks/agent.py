@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from common import ending
 from common.arguments import Count, Positive
 from common.measuring import interval
 from common.pictures import make_panels, number_axis, save
-from common.tables import make_table, plain, show_table, steps_text, yes
+from common.tables import make_table, plain, print_line, show_table, steps_text, yes
 from common.workers import Where
 from oda_rl.agents import TwoTimescaleACConfig, TwoTimescaleConfig
 
@@ -191,8 +192,15 @@ def draw_by_numbers(entries: list[Entry]) -> Figure:
     return figure
 
 
-def draw_kept(log_dir: Path, path: Path, console: Console) -> None:
+def print_command(args: Agent, console: Console, options: str = "") -> None:
+    """Print the command to type next, for the same folder."""
+    folder = "" if args.log_dir == Agent.log_dir else f" --log-dir {quote(str(args.log_dir))}"
+    print_line(console, f"  python scripts/benchmark.py agent{options}{folder}")
+
+
+def draw_kept(args: Agent, console: Console) -> None:
     """Draw and tabulate the stored runs, with 95 % bootstrap intervals of the IQM."""
+    log_dir, path = args.log_dir, args.log_dir / "return_by_numbers"
     entries, rows = [], []
     newest = sorted(read_newest(log_dir), key=lambda kept: (kept[0].algorithm, kept[1][0]["numbers"]))
     for task in TASKS:
@@ -207,7 +215,7 @@ def draw_kept(log_dir: Path, path: Path, console: Console) -> None:
             rows.append(row)
     if not entries:
         console.print(f"There are no runs of the table's tasks in {log_dir}. To start them:")
-        console.print("  python scripts/benchmark.py agent", highlight=False)
+        print_command(args, console)
         return
     columns = ("task", "algorithm", "numbers", "IQM", "95 % interval", "seeds", "")
     show_table(console, "Return against numbers stored", columns, rows, left=2)
@@ -229,14 +237,14 @@ def print_paths(args: Agent, entries: list[Entry], interrupted: bool, console: C
     console.print(
         "To compare, run with another --algorithm, then plot all stored runs:", highlight=False
     )
-    console.print("  python scripts/benchmark.py agent --plot", highlight=False)
+    print_command(args, console, " --plot")
 
 
 def run_agent(args: Agent, console: Console) -> int:
     """Print the tables of `benchmark.py agent`."""
     args.log_dir.mkdir(parents=True, exist_ok=True)
     if args.plot:
-        draw_kept(args.log_dir, args.log_dir / "return_by_numbers", console)
+        draw_kept(args, console)
         return 0
     plans, skipped = [], []
     for env_id in (args.env_id,) if args.env_id else tuple(task.env_id for task in TASKS):

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from benchmarks.comparison import Entry
 from benchmarks.plans import Plan
-from benchmarks.runs import carry_out, print_run
+from benchmarks.runs import INTERRUPTED, carry_out, print_run
 from benchmarks.tasks import find_threshold
 from common.arguments import Count, NonNegative, Positive, one_of
 from common.tables import show_table
@@ -107,8 +107,8 @@ def find_hyperparameters(args: Encodings, algorithm: str) -> dict[str, Any]:
     return options
 
 
-def run_encodings(args: Encodings, console: Console) -> None:
-    """Print the table of `benchmark.py encodings`."""
+def run_encodings(args: Encodings, console: Console) -> int:
+    """Print the table of `benchmark.py encodings`; return the exit code."""
     cells = grow(args)
     shown = {NOTHING: args.env_id} | {one: register(args, cells, one) for one in args.encodings}
     plans = [
@@ -135,4 +135,8 @@ def run_encodings(args: Encodings, console: Console) -> None:
             rows.append([plan.algorithm, titles[plan.env_id], *figures, str(len(runs))])
     title = f"{args.env_id}, {args.total_timesteps:,} steps, {args.max_states} states"
     columns = ("", "shown", "last policies", "worst of them", "best during training", "seeds")
-    show_table(console, title, columns, rows, left=2)
+    if rows:
+        show_table(console, title, columns, rows, left=2)
+    if made.interrupted:
+        console.print(INTERRUPTED)
+    return made.exit_code()

@@ -3,6 +3,7 @@
 import json
 import sys
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -47,6 +48,7 @@ def test_all_tasks_and_their_picture(benchmark, run, tmp_path):
     code, output = run("benchmark", "agent", "--log-dir", tmp_path, "--plot")
     assert code == 0, output
     assert "There are no runs of the table's tasks" in output  # at their numbers of steps
+    assert f"benchmark.py agent --log-dir {tmp_path}" in "".join(output.split("\n"))
     for path in tmp_path.glob("*/*/seed-*.json"):
         kept = json.loads(path.read_text())
         kept["plan"]["total_timesteps"] = 500_000
@@ -324,6 +326,18 @@ def test_the_rates_of_agents_on_states_fall_to_nothing_unless_they_are_kept(modu
     assert kept == zoo.find_zoo_options("DQN", "CartPole-v1")
     agent = zoo.make_zoo_agent("DQN", "CartPole-v1", 0, {**falling, "buffer_size": 10})
     assert (agent.lr_schedule(1.0), agent.lr_schedule(0.0)) == (kept["learning_rate"], 0.0)
+
+
+@pytest.mark.parametrize(("interrupted", "code"), [(True, 130), (False, 1)])
+def test_encodings_without_runs_have_no_table(run, module, monkeypatch, interrupted, code):
+    encodings, runs = module("benchmarks.encodings"), module("benchmarks.runs")
+    monkeypatch.setattr(encodings, "grow", lambda args: Path("cells"))
+    made = runs.Made([[]] * 12, [] if interrupted else ["DQN failed"], interrupted)
+    monkeypatch.setattr(encodings, "carry_out", lambda *args, **options: made)
+    ended, output = run("benchmark", "encodings")
+    assert ended == code
+    assert ("Interrupted. The same command" in output) == interrupted
+    assert "last policies" not in output
 
 
 def test_many_workers_that_sleep(module):
