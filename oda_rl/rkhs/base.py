@@ -26,6 +26,7 @@ from oda_rl.rkhs.machine import KernelMachine, machine_schema
 from oda_rl.rkhs.warning_signs import (
     N_EMPTY,
     N_JUDGED,
+    warn_of_a_narrow_width,
     warn_of_an_empty_dictionary,
     warn_of_small_outputs,
     warn_of_the_end_of_the_set,
@@ -173,6 +174,7 @@ class KernelSGD(UnitsMixin, Stored):
         self._publish()
         if not self._by_classes and begun < N_JUDGED <= machine.n_learned:
             warn_of_small_outputs(machine, n_passes is not None)
+            warn_of_a_narrow_width(machine)
         elif self._by_classes and (n_passes or begun < N_EMPTY <= machine.n_learned):
             warn_of_an_empty_dictionary(machine)
         warn_of_the_end_of_the_set(machine, state)
@@ -221,7 +223,9 @@ class KernelSGD(UnitsMixin, Stored):
 
     def _read_parameters(self) -> Rules:
         names = {field.name for field in fields(Rules)}
-        given = {k: v for k, v in self.get_params(deep=False).items() if k in names}
+        own = self.get_params(deep=False).items()
+        # A value that is "auto" is the default of `Rules`, in the units of the machine.
+        given = {k: v for k, v in own if k in names and not (isinstance(v, str) and v == "auto")}
         given["bandwidth"] = self._given_bandwidth or ORDINARY  # replaced before learning begins
         adapt = () if self.adapt is None else self.adapt
         given["adapt"] = (adapt,) if isinstance(adapt, str) else tuple(adapt)

@@ -122,11 +122,15 @@ class KernelMachine:
         """Number of samples learned from, without those that wait."""
         return int(self.counters[sgd.N_SEEN])
 
-    def first_error(self, n: int) -> float:
-        """The root mean square of the errors of a regressor in its first n samples, or mini-batch."""
+    def first_losses(self, n: int) -> Array:
+        """The losses of the mini-batches of the first n samples, or of the first mini-batch."""
         records = self.records
         first = records[:, sgd.SEEN] <= max(n, records[0, sgd.SEEN])
-        return float(np.sqrt(2.0 * records[first, sgd.LOSS].mean()))
+        return np.asarray(records[first, sgd.LOSS])
+
+    def first_error(self, n: int) -> float:
+        """The root mean square of the errors of a regressor in its first n samples, or mini-batch."""
+        return float(np.sqrt(2.0 * self.first_losses(n).mean()))
 
     @property
     def points(self) -> Array:

@@ -33,14 +33,18 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
     `fit` standardises the outputs and chooses the bandwidth by trials, so that units do not matter. If
     the estimator begins with `partial_fit`, nothing is known of the units: outputs should have a mean
     near 0 and a scale of about 1, and features a scale of about 1. Warnings name first samples that have
-    not, and outputs that are too small for the limit of `parsimony`.
+    not, and outputs that are too small for the limit of `parsimony`, or too large for `huber_width`.
 
     Parameters
     ----------
     loss : {"squared", "huber"}, default="squared"
         (f - y)^2 / 2, or the same up to an error of `huber_width` and linear beyond.
-    huber_width : float, default=1.0
-        Error from which Huber's loss is linear, in the units of y.
+    huber_width : float or "auto", default="auto"
+        Error from which Huber's loss is linear: in the units of y and the same for all outputs, or, by
+        `"auto"`, the robust standard deviation of each output (1.4826 median absolute deviations), which
+        `fit` computes. As with scikit-learn's `HuberRegressor`, units then do not matter; its width
+        follows the scale of the residuals, not that of y. If the estimator begins with `partial_fit`,
+        `"auto"` is 1.
     stepsize : float, default=0.5
         Stepsize eta of the mean gradient of a mini-batch of `batch_size` samples.
     batch_size : int, default=1
@@ -58,7 +62,7 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
         for smooth functions of several features.
     parsimony : float, default=0.04
         As for `KernelSGDClassifier`. The limit is in units of the outputs, which are their standard
-        deviations in `fit`, and with Huber's loss at most `huber_width`.
+        deviations in `fit`, and with a number as `huber_width` at most this.
     scale, adapt, stepsize_halving, regularization, max_points, average, n_passes
         As for `KernelSGDClassifier`, with the same defaults.
     ratio, fitness_rate, move_probability, slowing, window, transfer, random_state
@@ -97,7 +101,7 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
 
     loss: str = "squared"
     _: KW_ONLY
-    huber_width: float = 1.0
+    huber_width: float | str = "auto"
     stepsize: float = 0.5
     batch_size: int = 1
     fitness: str = "loss"
@@ -146,8 +150,9 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
         """The mean and the deviation of each output.
 
         For Huber's loss they are the median and a multiple of the median absolute deviation, which bear
-        outliers. Then all outputs have a common unit, as they have a common `huber_width`, and it is no
-        larger than this width: gradients are not either, and the limit of `parsimony` is in these units.
+        outliers. If a number is given as `huber_width`, all outputs have a common unit, as they have a
+        common width, and it is no larger than this width: gradients are not either, and the limit of
+        `parsimony` is in these units.
         """
         values = outputs.reshape(len(outputs), -1)
         self._center = np.average(values, axis=0, weights=weight)
@@ -157,7 +162,12 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
             self._center = quantiles(values, 0.5, weight)
             own = NORMAL * quantiles(np.abs(values - self._center), 0.5, weight)
             own = np.where(own > SMALLEST_DEVIATION, own, self._unit)
-            self._unit = np.full(len(own), min(np.sqrt(np.mean(own**2)), self.huber_width))
+            width, common = self._given_width, np.sqrt(np.mean(own**2))
+            self._unit = own if width is None else np.full(len(own), min(common, width))
+
+    @property
+    def _given_width(self) -> float | None:
+        return None if isinstance(self.huber_width, str) else float(self.huber_width)
 
     def _publish(self) -> Self:
         super()._publish()
@@ -165,7 +175,8 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
         return self
 
     def _in_units(self, rules: Rules) -> Rules:
-        return replace(super()._in_units(rules), huber_width=rules.huber_width / float(self._unit[0]))
+        rules, width = super()._in_units(rules), self._given_width
+        return rules if width is None else replace(rules, huber_width=width / float(self._unit[0]))
 
     def _bandwidth_of(
         self, samples: Array, numbers: Array, weight: Array, rules: Rules, rng: np.random.Generator

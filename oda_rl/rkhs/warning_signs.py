@@ -19,6 +19,9 @@ N_EMPTY = 500
 # The largest factor between bandwidth and deviations, and the largest mean of outputs in deviations,
 # that a stream soon makes up for.
 FAR, OFFSET = 30.0, 2.0
+# The largest ratio of first errors to Huber's width. One sample moves the function by stepsize * width
+# at most: with a ratio of 5, R2 was .70 instead of .91 after 1,000 samples.
+WIDTHS = 5.0
 
 
 def _warn(text: str) -> None:
@@ -46,6 +49,25 @@ def warn_of_small_outputs(machine: KernelMachine, standardised: bool) -> None:
         _warn(
             f"y is about {error:.2g} in the first samples, too small to be learned: divide y by its "
             f"standard deviation, or lower parsimony, with which y should be well above {least:.2g}."
+        )
+
+
+def warn_of_a_narrow_width(machine: KernelMachine) -> None:
+    """Warn if Huber's loss is linear for nearly all errors, so that the function hardly moves.
+
+    The first errors are judged by their median, which bears outliers: beyond the width w, the loss of an
+    error e is w (e - w / 2).
+    """
+    if machine.rules.kind != sgd.HUBER:
+        return
+    width = machine.rules.huber_width
+    loss = float(np.median(machine.first_losses(N_JUDGED))) / machine.n_outputs
+    ratio = loss / width**2 + 0.5
+    if ratio > WIDTHS:
+        _warn(
+            f"huber_width is about {ratio:.3g} times smaller than the errors of the first samples, so "
+            "that little is learned from each: give a huber_width of about the standard deviation of y, "
+            'or call fit with huber_width="auto".'
         )
 
 

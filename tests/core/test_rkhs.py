@@ -108,6 +108,30 @@ def test_it_regresses_and_huber_bears_outliers():
     assert error[0] < 0.2 < 1.0 < error[1]
 
 
+def test_a_width_of_huber_that_is_far_too_small_is_named():
+    rng = np.random.default_rng(100)
+    x = rng.normal(size=(1500, 3))
+    y = 300.0 * (np.sin(2.0 * x[:, 0]) + x[:, 1] * x[:, 2])
+
+    def score(width, learn="fit", chunk=1000):
+        model = KernelSGDRegressor("huber", huber_width=width, random_state=0)
+        for i in range(0, 1000, chunk):
+            getattr(model, learn)(x[i : i + chunk], y[i : i + chunk])
+        return model.score(x[1000:], y[1000:])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert score("auto") > 0.9
+        assert score(300.0) > 0.9
+        assert score(300.0, "partial_fit") > 0.85
+    for given in ((1.0,), (1.0, "partial_fit"), ("auto", "partial_fit", 1)):
+        with pytest.warns(UserWarning, match="huber_width is about [12].. times smaller") as caught:
+            assert score(*given) < 0.2
+        assert len(caught) == 1
+    with pytest.raises(ValueError, match="'huber_width' parameter of KernelSGDRegressor must be"):
+        score("standard")
+
+
 @pytest.mark.parametrize("classes", [None, range(5)])
 @pytest.mark.parametrize("sizes", [(1,), (3, 40, 0), (64,)])
 def test_chunks_make_no_difference(classes, sizes):
@@ -170,17 +194,15 @@ def test_a_regressor_is_the_same_in_any_unit(loss, tmp_path):
     found = []
     for a, b, c in ((1.0, np.ones(2), 0.0), (1e-4, unit, zero)):
         outputs = y[:, None] * b + c
-        width = {} if loss == "squared" else {"huber_width": 1e9}
-        model = KernelSGDRegressor(loss, random_state=0, **width).fit(x[:600] * a, outputs[:600])
+        model = KernelSGDRegressor(loss, random_state=0).fit(x[:600] * a, outputs[:600])
         assert model.score(x[600:] * a, outputs[600:]) > 0.8
         square = ((x[:5, None] * a - model.dictionary_) ** 2).sum(-1)
         values = np.exp(-square / (2 * model.bandwidth_**2)) @ model.dual_coef_
         np.testing.assert_allclose(model.predict(x[:5] * a), model.intercept_ + values, rtol=1e-6)
         found.append(model)
-    if loss == "squared":  # Huber's loss has one unit for all outputs
-        # Rounding decides between points that are equally important.
-        values = (found[1].predict(x * 1e-4) - zero) / unit
-        np.testing.assert_allclose(values, found[0].predict(x), atol=0.05 * y.std())
+    # Rounding decides between points that are equally important.
+    values = (found[1].predict(x * 1e-4) - zero) / unit
+    np.testing.assert_allclose(values, found[0].predict(x), atol=0.05 * y.std())
     again = KernelSGDRegressor.load(model.save(tmp_path / "model"))
     for one in (model, again):
         one.partial_fit(x[600:] * a, outputs[600:])
