@@ -153,16 +153,22 @@ def _same(one: Any, other: Any) -> bool:
 
 # Attributes that describe the form of the training data.
 FORM = ("n_features_in_", "feature_names_in_", "classes_")
+# Where scikit-learn keeps what `set_output` was given, and the containers of it that files may name.
+OUTPUT, CONTAINERS = "_sklearn_output_config", {"default", "pandas", "polars"}
 
 
 def stored(estimator: Any, /, **others: Any) -> dict[str, Any]:
     """The parameters of a fitted estimator and the form of its data, for `oda_rl.storage.save`.
 
-    A divergence is stored by its name, a random number generator as None, and an array-like of another
-    library, or a range, as an array. `others` replace parameters that cannot be stored directly.
+    The form includes the container of `set_output`, if it is one of scikit-learn's own. A divergence is
+    stored by its name, a random number generator as None, and an array-like of another library, or a
+    range, as an array. `others` replace parameters that cannot be stored directly.
     """
     parameters = {**estimator.get_params(deep=False), **others}
     form = {name: getattr(estimator, name) for name in FORM if hasattr(estimator, name)}
+    output = getattr(estimator, OUTPUT, {})
+    if output.get("transform") in CONTAINERS:
+        form[OUTPUT] = dict(output)
     for name, value in parameters.items():
         if isinstance(value, Divergence):
             parameters[name] = value.name
@@ -233,6 +239,7 @@ LOOSE = {
 FORM_SCHEMA = {
     "n_features_in_": "count in [1, inf) as d",
     "feature_names_in_?": Rules("label[d]", are_texts),
+    f"{OUTPUT}?": {"transform": CONTAINERS},
 }
 CLASSES = Rules("label[C]", are_sorted)
 

@@ -1,11 +1,14 @@
 """Every parameter of every estimator with values that it may not have."""
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
+from model_files import with_header
 from sklearn.base import BaseEstimator, clone
 
 import oda_rl
-from oda_rl import quantization
+from oda_rl import quantization, storage
 
 NAMED = [oda_rl, quantization]
 CLASSES = {getattr(module, name) for module in NAMED for name in module.__all__}
@@ -160,3 +163,33 @@ def test_data_frames_and_series_are_stored(model, tmp_path):
     if hasattr(model, "scale"):
         loaded = type(model).load(model.set_params(scale=range(1, 3)).fit(X, Y).save(tmp_path / "model"))
         assert np.array_equal(loaded.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("container", ["pandas", "polars", "default"])
+@pytest.mark.parametrize("cls", [c for c in ESTIMATORS if hasattr(c, "set_output")])
+def test_the_container_of_set_output_is_stored(cls, container, tmp_path):
+    model = small(cls)
+    if cls is oda_rl.MultiResolutionODA:
+        model.set_params(estimator=oda_rl.ODAClassifier(), layers=1)
+    model.fit(X, Y).set_output(transform=container)
+    again = cls.load(model.save(tmp_path / "model"))
+    if container != "polars" or find_spec("polars"):
+        found = again.transform(X)
+        assert type(found) is type(model.transform(X))
+        np.testing.assert_array_equal(found, model.transform(X))
+    again.save(tmp_path / "again")
+    assert (tmp_path / "again.npz").read_bytes() == (tmp_path / "model.npz").read_bytes()
+
+
+def test_only_known_containers_of_set_output_are_read_from_a_file(tmp_path):
+    model = oda_rl.ODAPartition(3, random_state=0).fit(X).set_output(transform="pandas")
+
+    def edit(header):
+        header["state"]["form"]["_sklearn_output_config"]["transform"] = "of_mine"
+        return header
+
+    path = with_header(model.save(tmp_path / "model"), edit)
+    with pytest.raises(storage.ModelFileError, match="'default' or 'pandas' or 'polars'"):
+        oda_rl.ODAPartition.load(path)
+    own = model.set_output(transform="of_mine").save(tmp_path / "own")  # an adapter of the user
+    assert type(oda_rl.ODAPartition.load(own).transform(X)) is np.ndarray
