@@ -53,6 +53,9 @@ class View:
         One record for each temperature or pass over the data; may be empty.
     returns : (ndarray, ndarray) or None
         Environment steps at the ends of an agent's episodes, and the returns of the episodes.
+    outputs : callable or None
+        Maps points of shape (n, n_features) to all outputs, (n, n_outputs), of a regressor with several
+        outputs, of which `values` and `labels` are the first.
     """
 
     codevectors: Array
@@ -72,6 +75,7 @@ class View:
     classes: NDArray[Any] | None = None
     history: Sequence[Any] = ()
     returns: tuple[Array, Array] | None = None
+    outputs: Callable[[Array], Array] | None = None
 
     @property
     def n_features(self) -> int:
@@ -229,10 +233,13 @@ class InspectMixin:
                 **common,
             )
         if kind == "regressor":
+            found = np.asarray(call_unnamed(model.predict, codevectors), dtype=float)
+            several = found.ndim > 1 and found.shape[1] > 1
             return View(
-                labels=_first(call_unnamed(model.predict, codevectors)),
+                labels=_first(found),
                 label_names=["prediction at the codevector"],
                 values=lambda X: _first(call_unnamed(model.predict, X)),
+                outputs=(lambda X: np.asarray(call_unnamed(model.predict, X))) if several else None,
                 value_name="prediction",
                 **common,
             )
@@ -258,7 +265,7 @@ class InspectMixin:
                     "distance": self._distance_from(codevectors),
                     "title": f"T = {record.temperature:.3g}, {k} codevectors",
                 }
-                found.append(replace(now, values=None, decisions=None, **then))
+                found.append(replace(now, values=None, decisions=None, outputs=None, **then))
         return found
 
     # -- for the estimators ----------------------------------------------------------------------

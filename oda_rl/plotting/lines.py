@@ -23,7 +23,7 @@ BELOW = 0.02
 def draw_partition(ax: Any, view: View, line: Line, X: Array | None, y: ArrayLike | None) -> Any:
     """Draw the cells as bands, and codevectors and samples above them; see `plot_partition`.
 
-    Where labels are values, their heights show them, with the curve of predictions or actions.
+    Where labels are values, their heights show them, with the curve of actions or of each output.
     """
     assert view.distance is not None
     curve = view.labels is not None and not view.has_classes
@@ -32,20 +32,20 @@ def draw_partition(ax: Any, view: View, line: Line, X: Array | None, y: ArrayLik
     which = np.array(list(intervals), dtype=np.int64)
     across = ax.get_xaxis_transform()
     draw_cells(ax, replace(view, labels=None) if curve else view, bands, which, transform=across)
-    heights = view.weights if not curve else np.asarray(view.labels, dtype=float)
-    shown, name = [heights], "weight"
-    if curve:
-        name, function = _curve_of(view)
-        shown.append(_draw_curve(ax, line, function, POINTS))
+    name, heights = _draw_curves(ax, view, line) if curve else ("weight", view.weights[:, None])
+    shown = [heights, *(drawn.get_ydata()[:, None] for drawn in ax.get_lines())]
     if X is not None and curve and y is not None:
-        outputs = targets_of(y, len(X)).astype(float)
-        draw_samples(ax, view, np.column_stack([X[:, 0], outputs]), None, None)
+        outputs = targets_of(y, len(X), heights.shape[1]).astype(float).reshape(len(X), -1)
+        colours = [style.INK] if heights.shape[1] == 1 else style.label_colours(heights.shape[1])
+        for column, colour in zip(outputs.T, colours, strict=False):
+            draw_samples(ax, view, np.column_stack([X[:, 0], column]), None, None, color=colour)
         shown.append(outputs)
     elif X is not None:
         below = np.column_stack([X[:, 0], np.full(len(X), BELOW)])
         draw_samples(ax, view, below, y, None, transform=across)
-    draw_dots(ax, view, np.column_stack([view.codevectors[:, 0], heights])[which], which)
-    _frame(ax, view, line, name, np.concatenate(shown), least=None if curve else 0.0)
+    for column in heights.T:
+        draw_dots(ax, view, np.column_stack([view.codevectors[:, 0], column])[which], which)
+    _frame(ax, view, line, name, np.concatenate(shown, axis=None), least=None if curve else 0.0)
     return ax
 
 
@@ -97,13 +97,24 @@ def _draw_curve(ax: Any, line: Line, function: Any, n: int) -> Array:
     return values
 
 
-def _curve_of(view: View) -> tuple[str, Any]:
-    """The name of labels that are values, and the function of which they are the values."""
-    return (
-        (view.value_name, view.values)
-        if view.decisions is None
-        else (view.label_names[0], view.decisions)
-    )
+def _draw_curves(ax: Any, view: View, line: Line) -> tuple[str, Array]:
+    """Draw the function of which the labels are values, or all outputs of a regressor with a legend.
+
+    Returns the name of the vertical axis, and the heights (n_codevectors, n_curves) of the codevectors.
+    """
+    if view.outputs is None:
+        by_value = view.decisions is None
+        _draw_curve(ax, line, view.values if by_value else view.decisions, POINTS)
+        name = view.value_name if by_value else view.label_names[0]
+        return name, np.asarray(view.labels, dtype=float)[:, None]
+    points = line.grid(POINTS)
+    values = view.outputs(points)
+    n = values.shape[1]
+    names = view.label_names if len(view.label_names) == n else [f"output {k}" for k in range(n)]
+    curves = zip(values.T, style.label_colours(n), strict=True)
+    handles = [ax.plot(points[:, 0], own, color=colour, zorder=2)[0] for own, colour in curves]
+    style.add_legend(ax, handles, names)
+    return view.value_name, view.outputs(view.codevectors)
 
 
 def _frame(

@@ -39,7 +39,7 @@ def plot_partition(
 
     Of a model with a single dimension, the cells are bands. Its codevectors are drawn at the height of
     their predictions, of continuous actions, or else of their weights, and samples below them, or at the
-    height of their outputs.
+    height of their outputs. Of a regressor with several outputs, each has a curve.
 
     Parameters
     ----------
@@ -50,8 +50,8 @@ def plot_partition(
         and actions.
     X : array-like of shape (n_samples, n_features), optional
         Samples to draw below the codevectors.
-    y : array-like of shape (n_samples,), optional
-        Classes or outputs of the samples, for their colours.
+    y : array-like of shape (n_samples,) or (n_samples, n_outputs), optional
+        Classes or outputs of the samples, for their colours; several outputs with a single dimension.
     dimensions : (int, int), optional
         The dimensions to draw, horizontally and vertically. By default the two with the largest mutual
         information with the labels, or, without labels or with few codevectors, those of the largest
@@ -60,7 +60,8 @@ def plot_partition(
         A point of the slice; its entries for `dimensions` are ignored. By default the weighted mean of
         the codevectors.
     feature_names, label_names : sequence of str, optional
-        Names for the axes and the legend, instead of the model's own.
+        Names for the axes and the legend, instead of the model's own; the curves of several outputs
+        have as many `label_names`.
     ax : matplotlib.axes.Axes, optional
         Where to draw; a new figure if not given.
 

@@ -120,7 +120,7 @@ def draw_samples(ax: Any, view: View, points: Any, y: Any, norm: Any, **options:
     """
     dots: dict[str, Any] = {"s": 7.0, "linewidths": 0.0, "alpha": 0.6, "zorder": 1, **options}
     if y is None:
-        ax.scatter(*points.T, color=style.INK, **dots)
+        ax.scatter(*points.T, **{"color": style.INK, **dots})
         return
     targets = targets_of(y, len(points))
     if view.classes is not None:
@@ -131,9 +131,13 @@ def draw_samples(ax: Any, view: View, points: Any, y: Any, norm: Any, **options:
         ax.scatter(*points.T, c=targets.astype(float), cmap=style.SEQUENTIAL, norm=norm, **dots)
 
 
-def targets_of(y: Any, n: int) -> NDArray[Any]:
-    """Classes or outputs of n samples as an array; raises a ValueError if there are not n of them."""
-    targets = np.asarray(y)
-    if targets.shape != (n,):
-        raise ValueError(f"y must have shape ({n},), one for each sample; got {targets.shape}.")
+def targets_of(y: Any, n: int, n_outputs: int = 1) -> NDArray[Any]:
+    """Classes or outputs of n samples as an array, (n,), or (n, n_outputs) if there are several.
+
+    Raises a ValueError if it has another shape.
+    """
+    targets, several = np.asarray(y), (n, n_outputs)
+    if targets.shape != (n,) and (n_outputs == 1 or targets.shape != several):
+        more = f" or {several}" if n_outputs > 1 else ""
+        raise ValueError(f"y must have shape ({n},){more}, one for each sample; got {targets.shape}.")
     return targets

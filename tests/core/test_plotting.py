@@ -308,6 +308,28 @@ def test_predictions_of_a_single_feature_are_curves(curve):
     assert plot_value_map(sides).get_ylabel() == "probability of the likeliest class"
 
 
+def test_each_output_of_a_single_feature_has_a_curve(curve):
+    x, y, _ = curve
+    both = np.column_stack([y, 2.0 + x[:, 0]])
+    model = ODARegressor(8, random_state=0).fit(x, both)
+    ax = plot_partition(model, x, both)
+    for k, line in enumerate(ax.get_lines()):
+        along, values = line.get_data()
+        np.testing.assert_array_equal(values, model.predict(along[:, None])[:, k])
+    shown = [drawn.get_offsets() for drawn in ax.collections if len(drawn.get_offsets()) > 1]
+    expected = [*both.T, *model.predict(model.codevectors_).T]
+    for dots, heights in zip(shown, expected, strict=True):
+        np.testing.assert_allclose(dots[:, 1], heights)
+    low, high = ax.get_ylim()
+    assert low < both.min() < both.max() < high
+    assert ax.get_ylabel() == "prediction"
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["output 0", "output 1"]
+    ax = plot_partition(model, x, y, label_names=["sine", "line"])
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["sine", "line"]
+    with pytest.raises(ValueError, match=r"y must have shape \(200,\) or \(200, 2\), .* \(200, 3\)"):
+        plot_partition(model, x, np.zeros((200, 3)))
+
+
 def test_the_annealing_is_that_of_the_history(partition):
     cells, distortion, temperature = plot_annealing(partition)
     history = partition.history_
