@@ -20,7 +20,7 @@ PYTHON = '''"""{name}
 
 {counts}. `decide(observation)` returns the action for one observation:
 {features}
-An observation of another length, or with NaN or infinity, raises a ValueError.
+Anything but so many finite numbers raises a ValueError, also if all cells are too far away.
 """
 
 from math import exp, inf, isfinite, log1p
@@ -39,15 +39,25 @@ CELLS = (
 
 def values(observation):
     """The value of each {what}."""
-    observation = list(observation)
+    try:
+        observation = list(observation)
+        finite = all(map(isfinite, observation))
+        observation = list(map(float, observation))
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"observation must be {length} numbers, got {{observation!r:.80}}.") from None
     if len(observation) != len(SCALE):
         raise ValueError(f"observation must have {{len(SCALE)}} numbers, got {{len(observation)}}.")
-    if not all(map(isfinite, observation)):
+    if not finite:
         raise ValueError(f"observation must be finite, got {{observation}}.")
-    observation = [min(max(x, low), high) for x, low, high in zip(observation, LOW, HIGH)]
-    away = [[x - m for x, m in zip(observation, at)] for at, _ in CELLS]
-    apart = [sum((a / s) ** 2 for a, s in zip(row, SCALE)) for row in away]
-    nearest = min(apart)
+    clipped = [min(max(x, low), high) for x, low, high in zip(observation, LOW, HIGH)]
+    away = [[x - m for x, m in zip(clipped, at)] for at, _ in CELLS]
+    try:
+        apart = [sum((a / s) ** 2 for a, s in zip(row, SCALE)) for row in away]
+        nearest = min(apart)
+    except OverflowError:
+        nearest = inf
+    if nearest == inf:
+        raise ValueError(f"observation is too large, got {{observation}}.")
     if TEMPERATURE > 0.0:
         limit = REACH * TEMPERATURE
         shares = [exp((nearest - d) / TEMPERATURE) if d - nearest <= limit else 0.0 for d in apart]
@@ -90,7 +100,7 @@ C99 = """/* {name}
 #define REAL double
 #endif
 #define N_CELLS {n_cells}
-#define N_FEATURES {n_features}
+#define N_FEATURES {length}
 #define N_VALUES {n_values}
 #define N_SLOPES {n_slopes}
 #define TEMPERATURE ((REAL){temperature})
@@ -165,7 +175,7 @@ C_CLIPPED = """    for (j = 0; j < N_VALUES; j++) {
 def python_source(program: PolicyProgram) -> str:
     """A Python module with `decide` and `values`, which needs only the standard library.
 
-    Both raise a ValueError if an observation has another length, or NaN or infinity.
+    Both raise a ValueError if an observation is not d finite numbers, or squared distances overflow.
     """
     rows = (_nested([at, rates], "()") for at, rates in _cells(program))
     if program.actions is None:
@@ -212,7 +222,6 @@ def c_source(program: PolicyProgram) -> str:
         signature, decision = "int policy_decide(const REAL observation[N_FEATURES])", C_NUMBERED
     return C99.format(
         **_common(program, "     ", "{}"),
-        n_features=len(program.scale),
         n_slopes=program.slopes.shape[2],
         said=said,
         refusal=refusal,
@@ -310,6 +319,7 @@ def _common(program: PolicyProgram, indent: str, brackets: str) -> dict[str, Any
         **{name: _nested(array, brackets) for name, array in arrays.items()},
         "name": program.name,
         "n_cells": len(program.values),
+        "length": len(program.scale),
         "n_values": program.values.shape[1],
         "counts": program.counts,
         "what": _what(program),

@@ -4,6 +4,7 @@ import importlib.util
 import shutil
 import subprocess
 from ctypes import CDLL, c_double
+from dataclasses import replace
 
 import gymnasium as gym
 import numpy as np
@@ -114,6 +115,27 @@ def test_the_python_file_refuses_what_the_agent_refuses(model, tmp_path):
     for observation in ([0.0] * 3, [0.0] * 5):
         with pytest.raises(ValueError, match=f"must have 4 numbers, got {len(observation)}"):
             decide(observation)
+    row = np.zeros((1, 4))
+    numbers = [[None, 0, 0, 0], ["a", 0, 0, 0], ["1", 0, 0, 0], [0, 0, 0, 10**400], row, row.tolist()]
+    for wrong in (*numbers, 5, None, "0000", [row[0], 0, 0, 0]):
+        with pytest.raises(ValueError, match=r"observation must be 4 numbers, got .*\.$") as caught:
+            decide(wrong)
+        assert len(str(caught.value)) < 140
+    np.testing.assert_array_equal(decide(row[0]), decide([0, 0.0, np.float32(0.0), False]))
+
+
+def test_the_python_file_refuses_numbers_whose_squares_overflow(model, tmp_path):
+    unbounded = np.full(4, np.inf)
+    program = replace(policy_program(model), low=-unbounded, high=unbounded)
+    export_policy(program, tmp_path / "policy.py")
+    decide = load_python(tmp_path / "policy.py").decide
+    if np.isinf(program.scale).all():  # a single cell without distances
+        assert decide([1e200] * 4) in program.actions
+        return
+    for large in (1e200, -1.7e308, 1.3e154):
+        with pytest.raises(ValueError, match=r"observation is too large, got \["):
+            decide([large] * 4)
+    assert decide([1e100] * 4) in program.actions
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
