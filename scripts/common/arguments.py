@@ -117,7 +117,9 @@ def check_output(option: str, path: Path, endings: Sequence[str], source: Path) 
         accepted = f"{', '.join(endings[:-1])} or {endings[-1]}"
         raise ValueError(f"{option} must be a file ending in {accepted}, got {path}.")
     if path.resolve() == with_suffix(source).resolve():
-        raise ValueError(f"{option} must be another file than the model that is read, got {path}.")
+        raise ValueError(
+            f"the file to write is {path}, the model that is read: give another one with {option}."
+        )
 
 
 def read_options(read: Callable[[], T]) -> T:
