@@ -6,7 +6,7 @@ are 1, the others are 0, and the indices of the former represent them. The Fouri
 
 from dataclasses import dataclass, field
 from itertools import combinations, product
-from math import comb, prod
+from math import comb, log10, prod
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,8 @@ MOST_FUNCTIONS = 20_000
 USUAL_BINS, USUAL_CELLS = 12, 700
 USUAL_TILES, USUAL_TILE_CELLS = 10, 100_000
 USUAL_FUNCTIONS = 1000
+# Messages list the counts of so many coordinates, and write smaller numbers of features in full.
+LISTED, IN_FULL = 8, 10**15
 
 
 @dataclass
@@ -232,7 +234,15 @@ def _per_coordinate(
 
 
 def _check_size(name: str, given: Any, n: int, what: str, most: int, hint: str = "") -> None:
-    if n > most:
-        raise ValueError(
-            f"{name}={given} gives {n:,} {what}; at most {most:,} are supported. Reduce {name}{hint}."
-        )
+    if n <= most:
+        return
+    number = f"{n:,}" if n < IN_FULL else f"about 10^{log10(n):.0f}"
+    if isinstance(given, tuple) and len(given) > LISTED:
+        alike, d = len(set(given)) == 1, len(given)
+        counts = f"{given[0]} each" if alike else f"from {min(given)} to {max(given)}"
+        given = f"{counts} for {d} coordinates"
+        if 2**d > most:
+            hint += ", or take SOMQ or TwoTimescaleQ, whose cells do not multiply with the coordinates"
+    raise ValueError(
+        f"{name}={given} gives {number} {what}; at most {most:,} are supported. Reduce {name}{hint}."
+    )

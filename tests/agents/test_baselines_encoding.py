@@ -165,6 +165,15 @@ def test_too_many(config, message):
         make_features(config, np.zeros(6, dtype=bool), RNG, NO_COUNTS)
 
 
+@pytest.mark.parametrize("n", [144, 84 * 84 * 4])
+@pytest.mark.parametrize(("config", "name"), [(UniformGridConfig, "bins"), (TileCodingConfig, "tiles")])
+def test_the_message_for_an_image_is_short(config, name, n):
+    message = f"{name}=2 each for {n} coordinates gives about .* cells; at most 5,000,000 .* SOMQ"
+    with pytest.raises(ValueError, match=message) as caught:
+        make_features(config(), np.zeros(n, dtype=bool), RNG, NO_COUNTS)
+    assert len(str(caught.value)) < 240
+
+
 @pytest.mark.parametrize("config", [UniformGridConfig, TileCodingConfig, SOMConfig, FourierConfig])
 def test_the_usual_sizes_are_moderate(config):
     for n in range(1, 9):
