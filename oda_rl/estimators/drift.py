@@ -27,12 +27,13 @@ CONFIDENCE = 1e-4
 RELEARN_AT = (128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
 # Estimators that are fitted to a stream keep a fitted model unless there are so many times its samples.
 RENEWAL = 2.0
+# Trees are regrown after a fit once there are, with its samples, more than so many times as many.
+REGROWTH = 1.5
 # Samples advance if a part ADVANCED of the latest, one in LATEST of all, are beyond all before.
 LATEST, ADVANCED = 4, 0.125
 # Number of losses that stand for the samples of a fit, and the most of its samples that are predicted.
 EXPECTED = 1000
-# Least variance of outputs, for a division
-TINY = 1e-300
+TINY = 1e-300  # least variance of outputs, for a division
 # Loss d / (d + d) of clusterers without cells, with d the mean divergence from the mean
 UNDIVIDED = 0.5
 # Latest samples kept for a restart. Until the last of RELEARN_AT, all since the beginning are kept.
@@ -200,7 +201,7 @@ class Watch:
     """
 
     def __init__(self) -> None:
-        self.count = self.begun = 0  # samples of the stream: so far, and when learning began
+        self.count = self.begun = 0  # samples of the stream: so far; when learning began (in a fit: < 0)
         self.fitted = 0  # samples of a fit before the stream
         self.losses = np.empty(0)
         self.drifts: list[DriftPoint] = []
@@ -217,7 +218,7 @@ class Watch:
     @property
     def left(self) -> int:
         """Number of samples to the end of the current piece."""
-        is_early = self.count - self.waiting - self.begun < EARLY_SAMPLES
+        is_early = self.begun >= 0 and self.count - self.waiting - self.begun < EARLY_SAMPLES
         return (EARLY_PIECE_SAMPLES if is_early else PIECE_SAMPLES) - self.waiting
 
     def expect(self, n: int, fitted: float, blind: float) -> None:
@@ -257,15 +258,15 @@ class Watch:
         if self.judge is not None:
             losses = learner._losses(self.judge, self.latest.last(self.waiting))
             self.losses = np.concatenate([self.losses, losses])[-LONGEST:]
-        self.judge, self.waiting = None, 0
+        start, self.judge, self.waiting = self.count - self.waiting, None, 0
         if learner._relearn_at:
-            self._relearn(learner)
+            self._relearn(learner, start)
         if self.count % PIECE_SAMPLES == 0:
             self._compare(learner)
 
-    def _relearn(self, learner: Forgetful) -> None:
-        since = self.count - self.begun
-        if since in learner._relearn_at:
+    def _relearn(self, learner: Forgetful, start: int) -> None:
+        before, since = max(start - self.begun, -REGROWTH * self.begun), self.count - self.begun
+        if any(before < at <= since for at in learner._relearn_at):
             with one_thread():  # not around each single sample, which would take twice as long
                 learner._relearn(self.latest.last(since))
         self.latest.n = self._n_latest(learner._relearn_at)
@@ -297,7 +298,7 @@ class Watch:
         # The change may be up to STEP samples after the cut. Even one sample from before the change
         # would make the new codebook span the data of both sides.
         with one_thread():
-            learner._restart(self.latest.last(max(1, len(self.losses) - STEP)))
+            learner._restart(self.latest.last(max(1, min(self.count, len(self.losses) - STEP))))
         self.losses, self.begun = self.losses[:0], self.count
 
     def get_state(self) -> dict[str, Any]:

@@ -305,6 +305,52 @@ def test_a_tree_stands_soon_after_a_change_and_keeps_what_it_goes_over():
     assert len(model._watch.latest.last(5000).weight) == 1024
 
 
+def waves(n, seed=100):
+    """Three classes, in bands along a wave."""
+    X = np.random.default_rng(seed).normal(size=(n, 4))
+    return X, np.digitize(X[:, 0] + 1.5 * np.sin(2.0 * X[:, 1]), [-1.0, 1.0])
+
+
+def test_a_tree_that_was_fitted_to_few_samples_learns_as_much_from_a_stream_as_without_the_fit():
+    X, y = waves(3000)
+    fitted = clone(CLASSIFIERS[2]).fit(X[:400], y[:400])
+    before = fitted.score(X[1700:], y[1700:])
+    fitted.partial_fit(X[400:1700], y[400:1700])
+    stream = clone(CLASSIFIERS[2]).partial_fit(X[:1700], y[:1700])
+    scores = [model.score(X[1700:], y[1700:]) for model in (fitted, stream)]
+    assert scores[0] > max(before + 0.02, scores[1] - 0.01)
+    assert fitted.drifts_ == []
+
+
+def test_after_a_fit_chunks_do_not_matter_and_a_tree_that_is_stored_is_regrown_from_all_samples():
+    X, y = waves(900)
+    y[450::7] = 3  # a class that comes later
+    fitted = clone(CLASSIFIERS[2]).fit(X[:333], y[:333])
+    whole, parts = deepcopy(fitted).partial_fit(X[333:], y[333:]), reloaded(fitted)
+    for rows in np.split(np.arange(333, 900), [1, 100, 190, 191, 300]):
+        parts = reloaded(parts.partial_fit(X[rows], y[rows]))
+    assert whole.history_[0].n_samples > 500 > fitted.history_[0].n_samples  # of the root
+    np.testing.assert_array_equal(parts.codevectors_, whole.codevectors_)
+    np.testing.assert_array_equal(parts.predict_proba(X), whole.predict_proba(X))
+
+
+def test_a_small_fit_from_before_a_change_is_forgotten():
+    X, y = swapped(200, 1800)
+    model = clone(CLASSIFIERS[2]).fit(X[:200], y[:200]).partial_fit(X[200:1100], y[200:1100])
+    assert [drift.n_samples_seen for drift in model.drifts_] == [200 + 128]
+    assert model.tree_.layers[0].mass.sum() <= 900
+    assert model.score(X[1100:], y[1100:]) > 0.97
+
+
+def test_a_refined_fit_is_not_regrown():
+    X, y = waves(1400)
+    model = clone(CLASSIFIERS[2]).fit(X[:400], y[:400]).partial_fit(X[400:420], y[400:420])
+    assert model.refine("0", X[:400], y[:400]).n_splits > 0
+    before = [(point.path, point.temperature) for point in model.history_]
+    model.partial_fit(X[420:], y[420:])
+    assert [(point.path, point.temperature) for point in model.history_][: len(before)] == before
+
+
 def test_a_tree_that_comes_out_worse_is_not_taken(monkeypatch):
     X, y = swapped(800, 0)
     model = clone(CLASSIFIERS[2]).partial_fit(X[:350], y[:350])

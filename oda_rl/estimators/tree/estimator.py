@@ -127,8 +127,10 @@ class MultiResolutionODA(StreamTree):
     In a stream, a leaf keeps its latest samples while its children are annealed, one step for each
     sample (Algorithm 5). The children become cells when the annealing ends, if they then have a smaller
     error on the samples kept; until then the leaf predicts. Unless `forgetting` is None, the tree is
-    regrown, as by `fit`, at a change, and ten times within the first 4,096 samples after it. How a
-    stream is cut into chunks makes no difference (except with `max_leaves`).
+    regrown, as by `fit`, at a change, and ten times within the first 4,096 samples after it. The samples
+    of a `fit` count, too, if they are at most 2,730: they are kept, also in model files, and the tree is
+    regrown at the next of these numbers that is at least half as many again. How a stream is cut into
+    chunks makes no difference (except with `max_leaves`).
 
     References
     ----------
@@ -174,14 +176,13 @@ class MultiResolutionODA(StreamTree):
         raw, data = data, self._in_units(settings, data, reset=True)
         self._waiting = None
         self._watch = Watch()
-        self._watch.begun = -max(RELEARN_AT)  # so that the tree is not regrown at these counts
         self._grow_from(settings, data)
         self.n_samples_seen_ = n
         if settings.kind == "clusterer":
             # samples of weight zero are not among the data, but get labels, too
             everything = data.samples if sample_weight is None else self._check_again(X)
             self.labels_ = self._session.tree.leaf_numbers(everything)
-        self._expect_no_change(raw, self._blind_loss(raw))
+        self._watch_from(raw)
 
     @interrupts_wait
     def partial_fit(
@@ -251,7 +252,8 @@ class MultiResolutionODA(StreamTree):
         """Split the leaves of one region further, until its error is at most `target_error`.
 
         In each step the leaf with the largest error below the cell is split, even below the last layer;
-        the rest of the tree does not change. (Section VI-B.)
+        the rest of the tree does not change. (Section VI-B.) After `fit`, a refined tree is regrown in a
+        stream only at a change.
 
         Parameters
         ----------
@@ -307,5 +309,7 @@ class MultiResolutionODA(StreamTree):
         layer = usual if limits is None else Layer.of(limits).filled(usual)
         unit = self._squared_unit
         told = session.refine(found, data, target_error / unit, layer, max_splits)
+        if (watch := self._watch).begun < 0:  # regrowth would undo it
+            watch.begun = min(watch.begun, watch.count - watch.waiting - max(RELEARN_AT))
         self.__dict__.pop("labels_", None)
         return told._replace(error_before=told.error_before * unit, error=told.error * unit)

@@ -12,6 +12,7 @@ from oda_rl._types import Array
 from oda_rl._validation import OF_DATA
 from oda_rl.codebook.divergences import SMALLEST_SQUARE, Divergence
 from oda_rl.estimators.drift import (
+    REGROWTH,
     RELEARN_AT,
     UNDIVIDED,
     Forgetful,
@@ -95,6 +96,21 @@ class StreamTree(Forgetful, TreeEstimator):
             outputs = settings.kind == "regressor"
             self._units = OutputUnits.of(data, self._flat) if outputs else None
         return data if self._units is None else self._units(data)
+
+    def _watch_from(self, data: Data) -> None:
+        """Begin to watch a stream that follows a fit to these samples.
+
+        Unless they are many, they are kept, so that the tree is regrown as if the stream had begun with
+        them. Their order is random, as the latest decide whether a regrown tree is better.
+        """
+        n, most = len(data.weight), max(self._relearn_at)
+        is_regrown = self.forgetting is not None and REGROWTH * n < most
+        self._watch.begun = -n if is_regrown else -most
+        if is_regrown:
+            order = np.random.default_rng(self._session.entropy).permutation(n)
+            self._watch.latest.n = most
+            self._watch.latest.add(data.take(order))
+        self._expect_no_change(data, self._blind_loss(data))
 
     def _judge(self) -> Tree | None:
         if self._waiting is not None:
