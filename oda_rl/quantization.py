@@ -120,6 +120,7 @@ class StochasticVQ(CodebookEstimator, StreamEstimator):
             before = distortion
         labelled = self._with_unused(X, sample_weight, samples)
         self._set_codebook(self._location.T.copy(), samples, weight, labelled)
+        self._n_repeated = self.n_samples_seen_ - len(samples)
 
     def _partial_fit(self, X: ArrayLike, y: object, sample_weight: ArrayLike | None) -> None:
         first = not hasattr(self, "_location")
@@ -177,7 +178,7 @@ class StochasticVQ(CodebookEstimator, StreamEstimator):
         self._count = np.zeros(len(codevectors))
         self._spread = np.zeros_like(self._location)
         self.n_codevectors_ = len(codevectors)
-        self.n_samples_seen_ = 0
+        self.n_samples_seen_ = self._n_repeated = 0
 
     def _append(self, samples: Array, weight: Array) -> None:
         self._location = np.ascontiguousarray(np.hstack([self._location, samples.T]))
@@ -291,6 +292,7 @@ class DeterministicAnnealing(CodebookEstimator):
         self.temperature_ = last.temperature
         self.n_samples_seen_ = last.n_samples_seen
         self.n_iter_ = self.n_samples_seen_ // len(samples)
+        self._n_repeated = self.n_samples_seen_ - len(samples)
 
     def _read_parameters(self) -> Cooling:
         check_order(self.t_max, self.t_min)

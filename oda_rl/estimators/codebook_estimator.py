@@ -34,6 +34,7 @@ FITTED = {
     "n_fitted_?": "count",
     "n_codevectors_": "count in [K, K]",
     "n_samples_seen_": "count",
+    "n_distinct?": "count",
 }
 
 
@@ -59,6 +60,7 @@ class CodebookEstimator(
     n_fitted_: int
     n_samples_seen_: int
     max_codevectors: int
+    _n_repeated = 0  # those of `n_samples_seen_` that are not further samples behind the codebook
 
     # -- using a fitted codebook -----------------------------------------------------------------
 
@@ -170,8 +172,7 @@ class CodebookEstimator(
         samples = self._check_again(X)
         nearest = self._cells(samples)
         codevectors, weights = self.codevectors_, self.weights_
-        n = vars(self).get("n_fitted_", self.n_samples_seen_)  # older files have only the second
-        variances = cell_variances(codevectors, self.spreads_, weights, n)
+        variances = cell_variances(codevectors, self.spreads_, weights, self._n_distinct)
         return log_density(samples, nearest, codevectors, variances, weights)
 
     def histogram_density(
@@ -211,16 +212,26 @@ class CodebookEstimator(
 
     # -- for the estimators ----------------------------------------------------------------------
 
+    @property
+    def _n_distinct(self) -> int:
+        """The number of different samples behind the codebook: a fit presents its samples repeatedly."""
+        return self.n_samples_seen_ - self._n_repeated
+
     def _get_state(self) -> dict[str, Any]:
         fitted = {
             name: value
             for name, value in vars(self).items()
             if name.endswith("_") and name not in (*FORM, "history_") and value is not None
         }
+        fitted["n_distinct"] = self._n_distinct
         return {"fitted": fitted, "history": [list(point) for point in vars(self).get("history_", [])]}
 
     def _set_state(self, state: dict[str, Any]) -> None:
-        for name, value in state["fitted"].items():
+        fitted = dict(state["fitted"])
+        # Older files have the number of samples of a fit, and before that, all presentations.
+        known = fitted.get("n_fitted_", fitted["n_samples_seen_"])
+        self._n_repeated = fitted["n_samples_seen_"] - fitted.pop("n_distinct", known)
+        for name, value in fitted.items():
             setattr(self, name, value)
 
     @property

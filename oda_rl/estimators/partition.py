@@ -218,6 +218,7 @@ class ODAPartition(StreamPartition):
         codevectors = self._run.fit(self._scaled(samples), weight / weight.mean())
         labelled = self._with_unused(X, sample_weight, samples)
         self._set_codebook(self._unscaled(codevectors), samples, weight, labelled)
+        self._n_repeated = self._run.n_seen - len(samples)
         self._publish()
         self._cluster(samples, weight, labelled)
         self._expect_no_change(data, UNDIVIDED)

@@ -91,6 +91,7 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
         self._begin(self._settings(begin=False), self.n_features_in_, self._run.rng)
         self._learn(recent)
         self._run.n_seen = self.n_samples_seen_ = seen
+        self._n_repeated = seen - len(recent.weight)
 
     def _relearn(self, recent: Data) -> None:
         """Take over a fit of all samples of the stream so far, if it is better."""
@@ -101,6 +102,7 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
         found, codevectors = self._fitted(recent)
         self._follow(found, self._scaled(recent.samples), recent.weight, codevectors)
         self._run, self._counted = found, (0, 1)
+        self._n_repeated = found.n_seen - len(recent.weight)
         self._count()
         self._clear_lazy_attributes()
 
@@ -185,7 +187,7 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
         self._publish()
         levels = len(self._run.path)
         if levels != self._counted[0]:  # only after a new temperature, not with every sample
-            found = self._count_clusters(self.n_samples_seen_) if levels > 0 else 1
+            found = self._count_clusters(self._n_distinct) if levels > 0 else 1
             self._counted = levels, found
         self.n_clusters_ = self._counted[1]
 

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from model_files import with_header
 from sklearn.datasets import make_blobs
 
 from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition
+from oda_rl.quantization import StochasticVQ
 
 N_POINTS = 100_000
 
@@ -120,3 +122,59 @@ def test_a_model_file_keeps_the_number_of_samples_behind_the_density(tmp_path):
     loaded = ODAPartition.load(model.save(tmp_path / "model"))
     np.testing.assert_array_equal(loaded.score_samples(X), density)
     assert not hasattr(model.partial_fit(X), "n_fitted_")
+
+
+def test_the_density_of_a_stream_after_a_fit_does_not_count_repetitions(tmp_path):
+    """Cells of few samples keep the variances expected of them, though a fit repeats its samples."""
+    X = np.random.default_rng(100).normal(size=(2000, 2))
+    new = np.random.default_rng(1).normal(size=(500, 2))
+    model = ODAPartition(100, random_state=0).fit(X)
+    fitted = model.score_samples(new).mean()
+    model.partial_fit(X[:1])
+    model.partial_fit(X[1:3])
+    found = model.score_samples(new)
+    assert found.mean() == pytest.approx(fitted, abs=1.0)
+    assert model.n_samples_seen_ > 10_000
+    loaded = ODAPartition.load(model.save(tmp_path / "model"))
+    np.testing.assert_array_equal(loaded.score_samples(new), found)
+    np.testing.assert_array_equal(
+        loaded.partial_fit(X).score_samples(new), model.partial_fit(X).score_samples(new)
+    )
+
+
+def test_the_density_of_stochastic_vector_quantization_counts_no_repetitions(tmp_path):
+    X = np.random.default_rng(100).normal(size=(400, 2))
+    model = StochasticVQ(100, random_state=0).fit(X)
+    fitted = model.score_samples(X)
+    again = model.partial_fit(X[:1]).score_samples(X)
+    assert np.abs(again - fitted).mean() < 0.2
+    loaded = StochasticVQ.load(model.save(tmp_path / "model"))
+    np.testing.assert_array_equal(loaded.score_samples(X), again)
+
+
+def test_the_density_after_a_drift_counts_only_the_samples_since_the_restart(tmp_path):
+    rng = np.random.default_rng(0)
+    X, far = rng.normal(size=(1500, 2)), rng.normal(size=(300, 2)) + 20.0
+    model = ODAPartition(30, random_state=0).fit(X)
+    for n in range(1, 129):
+        model.partial_fit(far[n - 1 : n])
+    assert len(model.drifts_) == 1
+    counts = []
+    with_header(model.save(tmp_path / "model"), lambda header: counts.append(header) or header)
+    assert 64 <= counts[0]["state"]["fitted"]["n_distinct"] <= 128
+    assert counts[0]["state"]["fitted"]["n_samples_seen_"] > 10_000
+
+
+def test_older_files_have_no_number_of_distinct_samples(tmp_path):
+    """That of a fit is known from the samples of the fit, and also counts in the stream after it."""
+
+    def as_before(header):
+        del header["state"]["fitted"]["n_distinct"]
+        return header
+
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    model = ODAPartition(40, random_state=0).fit(X)
+    older = ODAPartition.load(with_header(model.save(tmp_path / "model"), as_before))
+    for one in (model, older):
+        one.partial_fit(X[:1])
+    np.testing.assert_array_equal(older.score_samples(X), model.score_samples(X))
