@@ -97,17 +97,18 @@ def begin(kind, samples, labels, weight, cells):
     for i in range(k):
         for j in range(d):
             location[j, i] /= mass[i]
-    hottest = _fill_axes(kind, samples, labels, weight, cell_of, k, location, mass, cells.axis)
+    hottest = fill_axes(kind, samples, labels, weight, cell_of, k, location, mass, cells.axis)
     for i in range(k):
         mass[i] /= total
     return k, hottest
 
 
 @kernel
-def _fill_axes(kind, samples, labels, weight, cell_of, n_cells, location, mass, axis):
+def fill_axes(kind, samples, labels, weight, cell_of, n_cells, location, mass, axis):
     """Fill `axis` with the leading eigenvectors of phi'' C; returns the largest eigenvalue.
 
-    The lengths of the eigenvectors are the eigenvalues.
+    The lengths of the eigenvectors are the eigenvalues. The cell of a sample is `cell_of` its label;
+    `mass` (n_cells,) is the sum of the weights in each cell. An axis is zero if nothing varies.
     """
     n, d = samples.shape
     root, vector = np.empty((n_cells, d)), np.zeros((n_cells, d))

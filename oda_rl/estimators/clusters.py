@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oda_rl._types import Array
+from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.association import SQUARED_EUCLIDEAN, all_associations
-from oda_rl.codebook.schedule import PathPoint
+from oda_rl.codebook.schedule import Level, PathPoint
 from oda_rl.estimators.hard_path import KEPT_NUMBERS
 from oda_rl.estimators.shapes import Shapes, find_shapes
 
@@ -31,7 +32,7 @@ class _Asked(NamedTuple):
     labelled: Array
 
 
-def _lasting_counts(history: Sequence[PathPoint]) -> NDArray[np.int64]:
+def _lasting_counts(history: Sequence[PathPoint | Level]) -> NDArray[np.int64]:
     """For each record, the least number of codevectors from it to the end of the path.
 
     In a stream, cells may split too early and merge again; only cells that stay to the end count.
@@ -41,7 +42,7 @@ def _lasting_counts(history: Sequence[PathPoint]) -> NDArray[np.int64]:
 
 
 def choose_clusters(
-    history: Sequence[PathPoint], critical: float, n_samples: int, max_clusters: int
+    history: Sequence[PathPoint | Level], critical: float, n_samples: int, max_clusters: int
 ) -> int:
     """Choose the number of clusters from the path of an annealing alone.
 
@@ -53,7 +54,7 @@ def choose_clusters(
 
     Parameters
     ----------
-    history : sequence of PathPoint
+    history : sequence of PathPoint or Level
         One record per temperature.
     critical : float
         The temperature below which the first cell of the last codebook would split.
@@ -118,7 +119,7 @@ class ClustersMixin:
     labels_: NDArray[np.int64]
     _asked: _Asked | None = None
     _shapes: Shapes | None = None
-    n_codevectors_: int
+    _counted: tuple[int, int]  # number of finished temperatures, and of clusters found from them
     codevectors_: Array
     weights_: Array
     temperature_: float
@@ -273,8 +274,8 @@ class ClustersMixin:
             self._asked = _Asked(own, weight.copy(), own if same else asked.labelled.copy())
 
     def _set_clusters(self, asked: _Asked) -> None:
-        shapes, n = self._shapes, len(asked.samples)
-        self.n_clusters_ = self._count_clusters(n) if shapes is None else len(shapes.centres)
+        shapes = self._shapes
+        self.n_clusters_ = self._counted[1] if shapes is None else len(shapes.centres)
         self.labels_ = self._clusters_of(asked.labelled)
 
     def _forget_clusters(self) -> None:
@@ -296,6 +297,8 @@ class ClustersMixin:
     def _nearest(self, samples: Array, point: PathPoint) -> NDArray[np.int64]:
         return np.asarray(self._divergence(samples, point.codevectors).argmin(axis=1))
 
-    def _count_clusters(self, n_samples: int) -> int:
-        critical = float(self._run.annealer.codebook.critical_temperatures.max())
-        return choose_clusters(self._run.history, critical, n_samples, self.n_codevectors_)
+    def _count_clusters(self, annealer: Annealer, n_samples: int) -> tuple[int, int]:
+        """The number of finished temperatures, and that of clusters by them."""
+        book, path = annealer.codebook, annealer.history
+        critical = float(book.critical_temperatures.max())
+        return len(path), choose_clusters(path, critical, n_samples, len(book))

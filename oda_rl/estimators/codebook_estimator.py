@@ -295,10 +295,11 @@ class CodebookEstimator(
 
     def _set_codebook(
         self, codevectors: Array, samples: Array, sample_weight: Array, labelled: Array
-    ) -> None:
+    ) -> NDArray[np.int64]:
         """Publish codevectors, the weights and variances of their cells by samples, and labels.
 
-        The cells of the samples in `labelled` are the labels; see `_with_unused`.
+        The cells of the samples in `labelled` are the labels; see `_with_unused`. Returns those of the
+        samples in `samples`.
         """
         self.codevectors_, self.n_fitted_ = codevectors, len(samples)
         nearest, closest = self._assign(samples)
@@ -308,3 +309,4 @@ class CodebookEstimator(
         cell_moments(samples, sample_weight, nearest, len(codevectors), location, mass, spread)
         self.weights_, self.spreads_ = mass, np.ascontiguousarray(spread.T)
         self.labels_ = nearest if labelled is samples else self._cells(labelled)
+        return nearest

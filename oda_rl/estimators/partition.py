@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from oda_rl._schema import Rules, Schema, Sized
 from oda_rl._validation import SMALLEST_DEVIATION
 from oda_rl.codebook.annealer import BIFURCATIONS
+from oda_rl.codebook.continuing import continue_from
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.codebook.identities import IDENTITIES, are_numbered
 from oda_rl.codebook.schedule import PathPoint
@@ -215,9 +216,15 @@ class ODAPartition(StreamPartition):
         samples, weight = data.samples, data.weight
         if isinstance(self.scale, str):
             self._use_scale(scale_by(self.scale, samples, weight))
-        codevectors = self._run.fit(self._scaled(samples), weight / weight.mean())
+        scaled = self._scaled(samples)
+        codevectors = self._run.fit(scaled, weight / weight.mean())
         labelled = self._with_unused(X, sample_weight, samples)
-        self._set_codebook(self._unscaled(codevectors), samples, weight, labelled)
+        cells = self._set_codebook(self._unscaled(codevectors), samples, weight, labelled)
+        annealer = self._run.annealer
+        assert annealer is not None
+        self._counted = self._count_clusters(annealer, len(samples))
+        if annealer.done and self.finish:
+            continue_from(annealer, scaled, weight, cells)
         self._n_repeated = self._run.n_seen - len(samples)
         self._publish()
         self._cluster(samples, weight, labelled)
@@ -267,11 +274,13 @@ class ODAPartition(StreamPartition):
         run = Rules(run_schema("d", "1", identities=IDENTITIES), are_numbered)
         watch = Sized(watch_schema("clusterer", {"codevectors": "float[judged, d]"}), C=1)
         found = {"fitted": fitted, "history": (), "shapes?": SCHEMA, "run": run, "watch": watch}
+        found["counted?"] = ("count", "count in [1, inf)")
         return declared(cls) | found
 
     def _get_state(self) -> dict[str, Any]:
         self._set_lazy_attributes()
-        found = {"run": self._run.get_state(), "watch": self._watch.get_state()}
+        found: dict[str, Any] = {"run": self._run.get_state(), "watch": self._watch.get_state()}
+        found["counted"] = list(self._counted)
         if self._shapes is not None:
             found["shapes"] = self._shapes._asdict()
         return super()._get_state() | found
@@ -282,6 +291,7 @@ class ODAPartition(StreamPartition):
         self._begin(self._settings(begin=True), self.n_features_in_, np.random.default_rng())
         self._use_scale(scale)
         self._run.set_state(state["run"])
+        self._counted = tuple(state.get("counted", self._counted))  # older files have none
         self._watch = Watch.restored(
             state["watch"], lambda judge: PartitionJudge(**judge), self._relearn_at
         )

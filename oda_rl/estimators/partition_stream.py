@@ -7,7 +7,7 @@ import numpy as np
 from oda_rl._types import Array
 from oda_rl._validation import check_scale
 from oda_rl.codebook.association import assign
-from oda_rl.codebook.lloyd import cell_moments
+from oda_rl.codebook.continuing import continue_from
 from oda_rl.estimators.base import StreamEstimator
 from oda_rl.estimators.clusters import ClustersMixin
 from oda_rl.estimators.codebook_estimator import CodebookEstimator, PartitionJudge
@@ -34,7 +34,6 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
     temperature_: float
     converged_: bool
     _run: Run
-    _counted: tuple[int, int]  # number of finished temperatures, and of clusters found from them
     _relearn_at = FIT_AT
 
     _lazy_attributes = (
@@ -100,8 +99,10 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
             run.rng.bit_generator.state = state  # as if it had not been tried
             return
         found, codevectors = self._fitted(recent)
+        assert found.annealer is not None
+        self._counted = self._count_clusters(found.annealer, len(recent.weight))
         self._follow(found, self._scaled(recent.samples), recent.weight, codevectors)
-        self._run, self._counted = found, (0, 1)
+        self._run = found
         self._n_repeated = found.n_seen - len(recent.weight)
         self._count()
         self._clear_lazy_attributes()
@@ -137,7 +138,7 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
     def _follow(self, found: Run, samples: Array, weight: Array, codevectors: Array) -> None:
         """Let a fit to scaled samples, with these codevectors, go on in the place of the present run.
 
-        Its cells get the weights and variances of their samples. Each comes from the old cell that it is
+        Its cells go on as after a fit (see `continue_from`). Each comes from the old cell that it is
         in: the nearest to that codevector has its number, and the others have split off from it.
         """
         old, annealer = self._run, found.annealer
@@ -147,7 +148,7 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
         nearest, closest, second = np.empty(n, dtype=np.int64), np.empty(n), np.empty(n)
         kind, k = self._divergence.kind, len(book)
         assign(kind, samples, None, False, book.location, None, k, nearest, closest, second)
-        cell_moments(samples, weight, nearest, k, book.location, book.weight, book["spread"])
+        continue_from(annealer, samples, weight, nearest)
         apart = self._divergence(codevectors, old.codebook()[0])
         number, distance = old.cell_ids[apart.argmin(axis=1)], apart.min(axis=1)
         book["identity"][0] = -1.0 - number
@@ -185,10 +186,9 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
         self.codevectors_ = self._unscaled(codevectors)
         self.spreads_ = variances if self.scale_ is None else variances * self.scale_**2
         self._publish()
-        levels = len(self._run.path)
-        if levels != self._counted[0]:  # only after a new temperature, not with every sample
-            found = self._count_clusters(self._n_distinct) if levels > 0 else 1
-            self._counted = levels, found
+        annealer = self._run.annealer
+        if annealer is not None and len(annealer.history) != self._counted[0]:
+            self._counted = self._count_clusters(annealer, self._n_distinct)
         self.n_clusters_ = self._counted[1]
 
     def _located(self) -> tuple[Array, int]:

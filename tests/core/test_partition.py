@@ -348,3 +348,50 @@ def test_a_file_of_no_more_samples_than_cells_is_read(divergence, n, tmp_path):
         assert model.inertia_ >= 0.0
         again = ODAPartition.load(model.save(tmp_path / "model"))
         np.testing.assert_array_equal(again.predict(samples), model.predict(samples))
+
+
+# -- a stream after a fit --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"scale": "standard"}])
+def test_one_sample_after_a_fit_hardly_changes_what_it_has_found(options):
+    """Weights, variances and stepsizes of the stream are those of the samples of the fit."""
+    X = np.random.default_rng(100).normal(size=(2000, 2)) * [1.0, 3.0]
+    model = ODAPartition(20, random_state=0, **options).fit(X)
+    weights, spreads, codevectors = model.weights_, model.spreads_, model.codevectors_
+    model.partial_fit(X[:1])
+    np.testing.assert_allclose(model.weights_, weights, atol=0.002)
+    np.testing.assert_allclose(model.spreads_, spreads, rtol=0.1)
+    np.testing.assert_allclose(model.codevectors_, codevectors, atol=0.05)
+
+
+@pytest.mark.parametrize(("d", "k"), [(1, 8), (2, 20), (10, 8)])
+def test_a_stream_like_the_samples_of_a_fit_does_not_make_it_worse(d, k):
+    """Neither by large steps nor by moving cells to where nothing is gained."""
+    before, after = 0.0, np.zeros(3)
+    for seed in (100, 101, 102):
+        rng = np.random.default_rng(seed)
+        X, stream, new = (rng.normal(size=(n, d)) for n in (2000, 600, 4000))
+        model = ODAPartition(k, random_state=seed).fit(X)
+        before -= model.score(new)
+        after -= [model.partial_fit(part).score(new) for part in np.split(stream, 3)]
+        assert not model.drifts_
+    assert (after < 1.01 * before).all()
+
+
+@pytest.mark.parametrize("divergence", ["squared_euclidean", "kl"])
+def test_a_fit_goes_on_from_its_file(divergence):
+    X = np.exp(np.random.default_rng(0).normal(size=(600, 2)))
+    model = ODAPartition(60, divergence=divergence, random_state=0).fit(X[:300])
+    again = reloaded(model)
+    for one in (model, again):
+        one.partial_fit(X[300:])
+    np.testing.assert_array_equal(again.codevectors_, model.codevectors_)
+    np.testing.assert_array_equal(again.predict_clusters(X), model.predict_clusters(X))
+
+
+def test_one_sample_after_a_fit_does_not_change_the_number_of_clusters_on_the_path():
+    X = np.exp(np.random.default_rng(3).normal(size=(300, 2)))
+    model = ODAPartition(100, divergence="kl", random_state=1).fit(X)
+    found = model.n_clusters_
+    assert model.partial_fit(X[:1]).n_clusters_ == found <= np.sqrt(len(X) / 2)

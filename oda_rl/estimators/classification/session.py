@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from oda_rl._types import Array
+from oda_rl.codebook.continuing import set_cells
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.classification.annealing import (
     ClassSettings,
@@ -242,16 +243,13 @@ class ClassSession:
                 cells.remove(k)
             for location in codevectors[len(cells) :]:
                 cells.add(location)
-            cells.location[:, :k] = codevectors.T
-            cells["spread"][:] = book.spreads[own].T
-            cells.weight[:k] = np.maximum(book.weights[own] / book.weights[own].sum(), 1e-12)
             if votes is not None:
                 cells["votes"][:] = votes
-            run.annealer.reference = cells.location.copy()
             run.annealer.harden = True
             # samples that were presented repeatedly do not make means more precise
             n = int(self.counts.sum() if self.settings.shared else self.counts[c])
-            run.annealer.n = run.annealer.level_begun = max(1, min(run.annealer.n, n))
+            own_cells = codevectors, book.weights[own], book.spreads[own]
+            set_cells(run.annealer, *own_cells, min(run.annealer.n, n))
         self.fixed, self.live = book, None
 
     # -- what has been learned -------------------------------------------------------------------
