@@ -288,7 +288,7 @@ def q_learning(env, steps, seed):
 
 def test_a_tabular_q_learner_learns_cart_pole():
     env = StateAggregation(gym.make("CartPole-v1"), max_states=100)
-    q = q_learning(env, 150_000, seed=0)
+    q = q_learning(env, 100_000, seed=0)
     returns = []
     for episode in range(20):
         state, _ = env.reset(seed=1000 + episode)
