@@ -162,7 +162,7 @@ def test_features_stay_scaled_as_a_fit_found_them(scale):
 
 @pytest.mark.parametrize("chunk", [1, 37])
 def test_ranges_of_features_may_grow_in_any_chunks(chunk):
-    X, y = blobs(300)
+    X, y = blobs(150)
     X *= np.linspace(1.0, 5.0, len(X))[:, None]
     whole = ODAClassifier(scale="minmax", random_state=0)
     parts = ODAClassifier(scale="minmax", random_state=0)
@@ -442,7 +442,7 @@ def test_final_cells_may_be_those_of_another_temperature(tmp_path):
 
 
 def test_a_stream_finds_how_wide_classes_are():
-    for seed in range(3):
+    for seed in range(2):
         X = np.random.default_rng(seed).uniform(size=(3000, 10))
         y = X[:, :5].sum(axis=1) > 2.5
         never, model = (ODAClassifier(forgetting=f, random_state=0) for f in (None, "adwin"))

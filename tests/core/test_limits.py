@@ -56,16 +56,16 @@ def test_a_fit_of_many_features_needs_no_second_moments_for_each_cell_it_tries(n
 
 
 def test_cells_of_a_stream_with_many_features_have_few_second_moments():
-    X = np.random.default_rng(0).normal(size=(120, 400))
-    regressor = ODARegressor(n_warmup=60, random_state=0)
-    classifier = ODAClassifier(local_model="linear", n_warmup=60, random_state=0)
-    for part in (slice(0, 80), slice(80, 120)):
+    X = np.random.default_rng(0).normal(size=(50, 400))
+    regressor = ODARegressor(n_warmup=30, random_state=0)
+    classifier = ODAClassifier(local_model="linear", n_warmup=30, random_state=0)
+    for part in (slice(0, 40), slice(40, 50)):
         regressor.partial_fit(X[part], X[part, 0])
         classifier.partial_fit(X[part], X[part, 0] > 0.0)
     for run in (regressor._run, classifier._session.local.run):
         assert run.annealer.max_codevectors == 6
         assert run.book.payload[run.book.rows("gain")].size < 1_000_000
-    tried = ODAClassifier(n_warmup=60, random_state=0).partial_fit(X, X[:, 0] > 0.0)
+    tried = ODAClassifier(n_warmup=30, random_state=0).partial_fit(X, X[:, 0] > 0.0)
     assert not tried._session.local.is_ready  # there are more features than samples
 
 
