@@ -40,7 +40,7 @@ def learn(name, X, method="fit", y=None):
 
 @pytest.mark.parametrize("name", ["ODAClassifier", "ODARegressor"])
 def test_a_fit_of_many_features_needs_no_second_moments_for_each_cell_it_tries(name):
-    d = 500
+    d = 300
     X = np.random.default_rng(0).normal(size=(40, d))
     X[20:, 0] += 10.0
     model = ODAClassifier(random_state=0) if name == "ODAClassifier" else ODARegressor(random_state=0)

@@ -220,10 +220,10 @@ def test_deviations_are_those_of_the_noise(learned):
 
 
 def test_deviations_of_several_outputs_are_in_their_units():
-    X, y = make_friedman1(400, noise=1.0, random_state=100)
-    both = np.column_stack([y, 1000.0 * np.random.default_rng(0).normal(size=400)])
+    X, y = make_friedman1(600, noise=1.0, random_state=100)
+    both = np.column_stack([y, 1000.0 * np.random.default_rng(0).normal(size=600)])
     mean, std = ODARegressor(20, random_state=0).fit(X, both).predict(X, return_std=True)
-    assert mean.shape == std.shape == (400, 2)
+    assert mean.shape == std.shape == (600, 2)
     assert 1.0 < std[:, 0].mean() < 2.5
     assert 900.0 < std[:, 1].mean() < 1150.0
     early = ODARegressor(local_model="constant").partial_fit(X[:50], both[:50])

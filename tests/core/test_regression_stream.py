@@ -82,9 +82,9 @@ def test_a_fit_of_few_samples_is_renewed_in_a_stream_and_one_of_many_is_not():
 
 def test_without_forgetting_a_stream_is_never_fitted_and_its_cells_move():
     X, y = make_friedman3(500, random_state=0)
-    model = ODARegressor(forgetting=None, random_state=0).fit(X[:100], y[:100])
+    model = ODARegressor(forgetting=None, random_state=0).fit(X[:200], y[:200])
     cells = model.codevectors_.copy()
-    model.partial_fit(X[100:], y[100:])
+    model.partial_fit(X[200:], y[200:])
     assert not np.array_equal(model.codevectors_[: len(cells)], cells[: len(model.codevectors_)])
 
 
