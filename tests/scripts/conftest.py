@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,16 @@ def module():
 def script():
     """A script as a module by its name, `reproduce/trees` say."""
     return load
+
+
+@pytest.fixture(scope="module")
+def few_decisions():
+    """Time decisions of agents over fewer of them: 500 after every run are only for tables to keep."""
+    load("benchmark")
+    training = importlib.import_module("benchmarks.training")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "time_decision", partial(training.time_decision, number=2))
+        yield
 
 
 @pytest.fixture

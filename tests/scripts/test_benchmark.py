@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 from sklearn.model_selection import KFold, StratifiedKFold
 
+pytestmark = pytest.mark.usefixtures("few_decisions")
 BRIEFLY = [
     *("--total-timesteps", 1500, "--seeds", 0, 1, "--eval-freq", 500, "--eval-episodes", 2),
     *("--n-jobs", 1, "--warmup-steps", 300, "--growth-cells", 10, "--max-cells", 20),

@@ -21,7 +21,9 @@ try:
 finally:
     sys.path.pop(0)  # workers of a cluster must do without it
 
+pytestmark = pytest.mark.usefixtures("few_decisions")
 BRIEFLY = {"total_timesteps": 1000, "eval_freq": 500, "eval_episodes": 2, "n_jobs": 1, "seeds": (0, 1)}
+SHORTER = {"total_timesteps": 200, "eval_freq": 100}
 
 
 def run_compare(output, capsys, **options):
@@ -51,7 +53,7 @@ def no_picture(script, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def compared(tmp_path_factory):
+def compared(few_decisions, tmp_path_factory):
     """Two environments, on one of which two of four algorithms cannot be run."""
     output = tmp_path_factory.mktemp("compare")
     algorithms = ("TwoTimescaleQ", "UniformGridQ", "A2C", "DQN")
@@ -126,7 +128,7 @@ def test_pictures_and_lines(compared):
 
 @pytest.mark.usefixtures("no_picture")
 def test_what_is_kept_is_not_made_again(tmp_path, capsys):
-    options = {"algorithms": ("UniformGridQ",), "seeds": (0, 1)}
+    options = {"algorithms": ("UniformGridQ",), "seeds": (0, 1), **SHORTER}
     code, output = run_compare(tmp_path, capsys, **options)
     assert code == 0
     assert "kept from before" not in output
@@ -168,7 +170,8 @@ def test_a_run_that_fails_stops_no_other(tmp_path, capsys, monkeypatch):
     (tmp_path / "crashing.py").write_text(CRASHING)
     monkeypatch.syspath_prepend(tmp_path)
     env_id = "crashing:Crashing-v0"
-    code, output = run_compare(tmp_path, capsys, algorithms=("UniformGridQ", "A2C"), env_ids=(env_id,))
+    options = {"algorithms": ("UniformGridQ", "A2C"), "env_ids": (env_id,), **SHORTER}
+    code, output = run_compare(tmp_path, capsys, **options)
     assert code == 1
     for name in ("UniformGridQ", "A2C"):
         failed = f"{name} on {env_id}, seed 1, failed: RuntimeError: the pole is broken"

@@ -170,6 +170,7 @@ def test_an_interrupted_aggregation_ends_with_the_code_of_ctrl_c(tmp_path, run, 
     assert (code, "Interrupted." in output) == (130, True)
 
 
+@pytest.mark.usefixtures("few_decisions")
 def test_aggregation(tmp_path, run):
     code, output = run(
         "reproduce/aggregation",

@@ -6,6 +6,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.usefixtures("few_decisions")
+
 
 @pytest.fixture
 def suite(run, tmp_path):

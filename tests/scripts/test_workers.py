@@ -59,6 +59,10 @@ def square(number):
     return number * number
 
 
+def is_imported(name):
+    return name in sys.modules
+
+
 def fail():
     raise ValueError("it cannot be done")
 
@@ -132,6 +136,7 @@ def numbers_of(folder):
     }
 
 
+@pytest.mark.usefixtures("few_decisions")
 def test_runs_are_the_same_on_a_cluster(run, cluster, tmp_path):
     """Those of processes are compared in `test_compare.py`."""
     told = {"here": ("--n-jobs", 1), "there": ("--dask", cluster.scheduler_address)}
@@ -150,7 +155,9 @@ def test_estimators_are_the_same_on_a_cluster(cluster, module):
     tree = MultiResolutionODA(ODAClassifier(max_codevectors=4), layers=2, random_state=0)
     scores = cross_val_score(model, *data)
     grown = tree.fit(*data).predict_proba(data[0])
-    two = [worker.worker_address for worker in list(cluster.workers.values())[:2]]  # which import it all
+    with where.connect(cluster.scheduler_address) as client:
+        imported = client.run(partial(is_imported, "oda_rl"))
+    two = sorted(imported, key=lambda worker: not imported[worker])[:2]  # others would import it all
     with where.connect(cluster.scheduler_address), parallel_config("dask", workers=two):
         np.testing.assert_array_equal(cross_val_score(model, *data), scores)
         again = tree.set_params(n_jobs=4).fit(*data).predict_proba(data[0])
