@@ -156,7 +156,7 @@ def test_estimators_are_the_same_on_a_cluster(cluster, module):
     scores = cross_val_score(model, *data)
     grown = tree.fit(*data).predict_proba(data[0])
     with where.connect(cluster.scheduler_address) as client:
-        imported = client.run(partial(is_imported, "oda_rl"))
+        imported = client.run(where.by_value(partial(is_imported, "oda_rl")))
     two = sorted(imported, key=lambda worker: not imported[worker])[:2]  # others would import it all
     with where.connect(cluster.scheduler_address), parallel_config("dask", workers=two):
         np.testing.assert_array_equal(cross_val_score(model, *data), scores)
