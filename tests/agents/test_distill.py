@@ -330,6 +330,6 @@ def test_what_the_environment_does_not_take_is_refused(env_id, action):
 
 
 def test_of_tables_that_are_equally_good_the_smallest_is_kept():
-    student = distill(upright, "CartPole-v1", max_cells=4, rounds=3, seed=0, steps_per_round=600)
+    student = distill(upright, "CartPole-v1", max_cells=4, seed=0, **FEW)
     assert student.n_cells == 1
     assert evaluate_policy(student, student.get_env(), 3)[0] == 500.0

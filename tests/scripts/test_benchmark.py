@@ -39,7 +39,7 @@ def test_one_task(benchmark, tmp_path):
 
 
 def test_all_tasks_and_their_picture(benchmark, run, tmp_path):
-    code, output = benchmark("--seeds", 0)
+    code, output = benchmark("--seeds", 0, "--eval-freq", 1500)
     assert code == 0, output
     for name in ("CartPole-v1", "CartPoleFriction-v0", "Acrobot-v1", "MountainCar-v0"):
         assert output.count(f" {name} ") == 2
@@ -60,7 +60,8 @@ def test_all_tasks_and_their_picture(benchmark, run, tmp_path):
 
 
 def test_an_agent_of_sb3(benchmark):
-    code, output = benchmark("--env-id", "oda_rl/MountainCar-v0", "--algorithm", "PPO", "--seeds", 1)
+    few = ("--seeds", 1, "--eval-freq", 1500)
+    code, output = benchmark("--env-id", "oda_rl/MountainCar-v0", "--algorithm", "PPO", *few)
     assert code == 0, output
     assert "-200.0" in output
 
