@@ -29,7 +29,7 @@ RELEARN_AT = (128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
 RENEWAL = 2.0
 # Trees are regrown after a fit once there are, with its samples, more than so many times as many.
 REGROWTH = 1.5
-# Samples advance if a part ADVANCED of the latest, one in LATEST of all, are beyond all before.
+# One in LATEST samples, the last, judge fits of those before; they advance if ADVANCED are beyond these.
 LATEST, ADVANCED = 4, 0.125
 # Number of losses that stand for the samples of a fit, and the most of its samples that are predicted.
 EXPECTED = 1000

@@ -25,7 +25,7 @@ from oda_rl.estimators.classification.validation import (
     log_joint_of,
     tuned_book,
 )
-from oda_rl.estimators.drift import RENEWAL
+from oda_rl.estimators.drift import LATEST, RENEWAL
 from oda_rl.estimators.progress import begin_stage
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
@@ -37,7 +37,7 @@ LAST_TURNS = 100
 CONTRADICTION = 2.0
 # Numbers of samples of a stream, since learning began, at which a fit of all of them is tried, unless a
 # class has less than FEWEST samples. One in LATEST samples, the last, are left out for the trial.
-FIT_AT, FEWEST, LATEST = (256, 512, 1024, 2048), 5, 4
+FIT_AT, FEWEST = (256, 512, 1024, 2048), 5
 # Number of folds for up to FEW_SAMPLES samples, and for more.
 FOLDS, FEW_SAMPLES, MORE_FOLDS = 3, 2000, 5
 

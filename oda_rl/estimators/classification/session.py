@@ -283,7 +283,8 @@ class ClassSession:
 
     def live_book(self) -> tuple[ClassBook, LiveCells]:
         """The current codebook, which is updated in place, and the cells that it consists of."""
-        self.fixed = None if self.live is None else self.fixed  # a fit or a file has made it
+        if self.live is None:  # a fit or a file has made the book
+            self.fixed = None
         book = self.book()
         assert self.live is not None
         return book, self.live
