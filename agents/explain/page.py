@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
@@ -30,37 +30,6 @@ if TYPE_CHECKING:
 
 # Largest number of steps of the episode that are shown
 MOST_FRAMES = 300
-
-
-class Readability(NamedTuple):
-    """How much one has to read to understand a policy and an episode of it.
-
-    Attributes
-    ----------
-    numbers, cells : int
-        Counts of the numbers that determine the decisions, and of cells.
-    cells_per_decision : float
-        The effective number of active cells: the mean over steps of 1 / sum_i p_i^2, which is 1 if one
-        cell decides alone.
-    visits_per_cell : float
-        The median over cells of the share of training visits, times the number of cells: 1 if all are
-        visited equally often. NaN if visits are not counted.
-    by_five : float
-        Share of steps in which the most active cell is one of the five that are so most often.
-    """
-
-    numbers: int
-    cells: int
-    cells_per_decision: float
-    visits_per_cell: float
-    by_five: float
-
-    def __str__(self) -> str:
-        return (
-            f"{counted(self.numbers, 'number')}, {counted(self.cells, 'cell')}; "
-            f"{self.cells_per_decision:.2g} cells per decision; the five most used cells decide "
-            f"{100 * self.by_five:.0f} % of the episode"
-        )
 
 
 def play_episode(
@@ -104,8 +73,8 @@ def play_episode(
     return frames, total
 
 
-def readability(model: "OnlineAlgorithm", frames: Sequence[Frame]) -> Readability:
-    """Measure how much one has to read to understand a policy.
+def readability(model: "OnlineAlgorithm", frames: Sequence[Frame]) -> str:
+    """Say how much one has to read to understand a policy and an episode of it.
 
     Parameters
     ----------
@@ -116,17 +85,18 @@ def readability(model: "OnlineAlgorithm", frames: Sequence[Frame]) -> Readabilit
 
     Returns
     -------
-    Readability
+    str
+        The counts of numbers that determine the decisions and of cells; the effective number of active
+        cells, the mean over steps of 1 / sum_i p_i^2; and the share of steps in which the most active
+        cell is one of the five that are so most often.
     """
-    visits = np.array([cell.visits for cell in explain_policy(model).cells])
     active = [1.0 / sum(w**2 for _, w in one.shares) for one in frames if one.shares]
     _, often = np.unique([one.shares[0][0] for one in frames if one.shares], return_counts=True)
-    return Readability(
-        model.n_parameters,
-        model.n_cells,
-        float(np.mean(active)) if active else np.nan,
-        float(np.median(visits) * model.n_cells),
-        float(np.sort(often)[::-1][:5].sum() / max(often.sum(), 1)),
+    by_five = np.sort(often)[::-1][:5].sum() / max(often.sum(), 1)
+    return (
+        f"{counted(model.n_parameters, 'number')}, {counted(model.n_cells, 'cell')}; "
+        f"{np.mean(active) if active else np.nan:.2g} cells per decision; the five most used cells "
+        f"decide {100 * by_five:.0f} % of the episode"
     )
 
 

@@ -90,10 +90,11 @@ def test_the_episode_is_the_agents(model):
     assert total >= len(frames) == 20 or total == len(frames)
     assert "push" in frames[0].note
     assert sum(w for _, w in frames[0].shares) == pytest.approx(1.0)
-    measured = readability(model, frames)
-    assert measured.cells == model.n_cells
-    assert 1.0 <= measured.cells_per_decision <= model.n_cells
-    assert 0.0 < measured.by_five <= 1.0
+    said = readability(model, frames)
+    assert said.startswith(f"{model.n_parameters:,} numbers, {model.n_cells} cells; ")
+    per_decision, by_five = re.search(r"; (.+) cells per decision; .* decide (\d+) %", said).groups()
+    assert 1.0 <= float(per_decision) <= model.n_cells
+    assert 0 < int(by_five) <= 100
 
 
 class Endless(gym.Env):
