@@ -85,15 +85,6 @@ class BranchTree:
         """Leaves of the tree."""
         return len(self.planes.offset) + 1
 
-    @property
-    def depth(self) -> int:
-        """Planes on the longest way from the root to a branch."""
-        depths = np.zeros(len(self.planes.offset), dtype=np.int64)
-        for node, children in enumerate(self.planes.child):  # a node comes before its children
-            for child in children[children >= 0]:
-                depths[child] = depths[node] + 1
-        return int(depths.max()) + 1 if len(depths) else 0
-
     def route(self, book: Codebook) -> NDArray[np.int64]:
         """The branch in whose region each codevector lies, of shape (n_cells,)."""
         branch = np.zeros(len(book), dtype=np.int64)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tree_learners import depth_of
 
 from oda_rl.agents.codebook_rl import state as names
 from oda_rl.agents.codebook_rl.arrays import Sizes, Table, make_memory, make_numbers, make_scratch
@@ -101,7 +102,7 @@ def test_a_search_costs_little():
     costs = []
     for n_cells in (1_000, 8_000):
         search = Search(n_cells, 3, 1e9)
-        tally, depth = search.scratch.tally, search.tree.depth
+        tally, depth = search.scratch.tally, depth_of(search.tree)
         for z in np.random.default_rng(3).uniform(-1.0, 1.0, (100, 3)):
             tally[:] = 0
             found = search(z)

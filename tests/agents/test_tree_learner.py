@@ -11,7 +11,7 @@ from quick_models import assert_same_learning, maker
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
-from tree_learners import HIGH, LOW, make_points
+from tree_learners import HIGH, LOW, depth_of, make_points
 
 import oda_rl.envs  # noqa: F401
 from oda_rl.agents import BadTransitionError, TwoTimescaleConfig, TwoTimescaleQ
@@ -143,7 +143,7 @@ def test_more_branches_cost_more():
         model = make_model("oda_rl/CartPole-v1", near_branches=near_branches).learn(8_000)
         learner = model.learner
         costs.append(learner.n_distances)
-        assert costs[-1] <= near_branches * BRANCH_WIDTH + 3 * learner.tree.depth
+        assert costs[-1] <= near_branches * BRANCH_WIDTH + 3 * depth_of(learner.tree)
     assert costs == sorted(costs)
 
 
@@ -157,7 +157,7 @@ def test_cost_before_and_after_looking():
     loaded = TwoTimescaleQ.load(stored)
     assert loaded.learner.n_distances == model.learner.n_distances
     loaded.predict(np.zeros(4, np.float32))
-    assert 1 < loaded.learner.n_distances < 3 * BRANCH_WIDTH + 2 * loaded.learner.tree.depth
+    assert 1 < loaded.learner.n_distances < 3 * BRANCH_WIDTH + 2 * depth_of(loaded.learner.tree)
 
 
 def test_n_parameters_counts_the_planes():

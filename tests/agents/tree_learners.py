@@ -46,6 +46,13 @@ def scaled(learner, point):
     return (point.astype(float) - learner.scale.centre) / learner.scale.scale
 
 
+def depth_of(tree, node=0):
+    """Planes on the longest way from a node to a branch."""
+    if node < 0 or tree.n_branches == 1:
+        return 0
+    return 1 + max(depth_of(tree, child) for child in tree.planes.child[node])
+
+
 def kept_cells(learner, env=0):
     """Which cells stand in the branches that environment `env` has found last."""
     near = learner.memory
