@@ -232,11 +232,6 @@ class ActingLearner(RecordingLearner):
         """Running mean of the squared distance to the nearest codevector, in scaled units."""
         return float(self.numbers.figures[names.DISTORTION])
 
-    @property
-    def average_reward(self) -> float:
-        """The estimated average reward; 0 unless the average is the criterion."""
-        return float(self.numbers.figures[names.AVERAGE_REWARD])
-
     def figures(self) -> dict[str, float]:
         """Figures of the learner that an SB3 algorithm logs."""
         found = {

@@ -116,11 +116,6 @@ class LinearLearner(Learner):
         return float(np.clip(value, -LARGEST, LARGEST))  # so that a file can hold it
 
     @property
-    def n_touched(self) -> int:
-        """Number of weights that differ from their initial values."""
-        return int(np.count_nonzero(self._weights.weight != self._initial_weights()))
-
-    @property
     def weights(self) -> NDArray[np.float64]:
         """The weights, of shape (n_cells, n_actions)."""
         weight = self._weights.weight

@@ -147,7 +147,7 @@ def test_sizes(kind):
     location = model.learner.features.location.size if kind is SOMQ else 0
     assert model.n_parameters == model.n_cells * 2 + location + 2 * 4
     assert model.learner.weights.shape == (model.n_cells, 2)
-    assert 0 < model.learner.n_touched <= 2 * model.n_cells
+    assert (model.learner._weights.weight != model.learner._initial_weights()).any()
     figures = model.learner.figures()
     assert 700 <= figures["train/n_updates"] < 750, "starts of episodes count in the warm-up"
     assert 0.0 < figures["train/learning_rate"] <= model.config.learning_rate
