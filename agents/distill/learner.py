@@ -65,8 +65,7 @@ class ProgramLearner:
         points = actions.is_continuous
         names = actions.names(env_id)
         taken = None if points else actions.decode_many(np.arange(self.n_actions)).astype(np.int64)
-        bounds = np.array([actions.centre - actions.scale, actions.centre + actions.scale])
-        blank = blank_program("", features, names, taken, bounds)
+        blank = blank_program("", features, names, taken, actions.ends)
         self._names, self._taken = names, taken
         self.use_program(blank, np.arange(self.n_actions), np.zeros((1, n_features)))
         self.n_learned = 0

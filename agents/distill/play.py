@@ -105,8 +105,7 @@ class StatesJudge(Recorder):
         self.states, labels, _ = self.records
         actions = teacher.actions
         if actions.is_continuous:
-            bounds = actions.centre - actions.scale, actions.centre + actions.scale
-            values = np.clip(labels, *bounds)  # as the environment takes them
+            values = np.clip(labels, *actions.ends)  # as the environment takes them
         else:
             numbered = np.eye(actions.n_actions)
             values = np.concatenate(
