@@ -93,6 +93,15 @@ def find_empty(args: Any, *may_be_empty: str) -> str | None:
     return None
 
 
+def open_out(args: Any) -> bool:
+    """Make the folder `args.out`, or print which list of values is empty; returns whether to go on."""
+    if mistake := find_empty(args):
+        print(mistake)
+        return False
+    args.out.mkdir(parents=True, exist_ok=True)
+    return True
+
+
 def check_folder(option: str, path: Path | None) -> None:
     """Raise a ValueError if a folder to write into is given, but there is a file of its name."""
     if path is not None and path.exists() and not path.is_dir():

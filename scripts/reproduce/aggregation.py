@@ -38,7 +38,7 @@ from benchmarks.plans import Plan, refuse
 from benchmarks.runs import INTERRUPTED, carry_out, print_run
 from benchmarks.training import Run
 from common import ending
-from common.arguments import Count, Positive, find_empty, real
+from common.arguments import Count, Positive, open_out, real
 from common.measuring import interquartile_mean, interval
 from common.pictures import number_axis, write_down
 from common.tables import make_console, print_line, to_markdown
@@ -277,13 +277,11 @@ def verdicts_of(results: list[Result], against: str) -> str:
 
 def main(args: Args) -> int:
     """Run everything, and write the results; returns the exit code."""
-    if mistake := find_empty(args):
-        print(mistake)
+    if not open_out(args):
         return 1
     console = make_console()
     if args.full:
         args.total_timesteps, args.seeds, args.eval_episodes = 300_000, tuple(range(10)), 50
-    args.out.mkdir(parents=True, exist_ok=True)
     if args.readings:
         table = table_of(run_literal(args, READINGS))
         (args.out / "readings.md").write_text(table)

@@ -38,7 +38,7 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import LinearSVC
 
 from benchmarks.data_sets import from_csv
-from common.arguments import Count, find_empty, whole
+from common.arguments import Count, open_out, whole
 from common.measuring import passes_over, timed
 from common.pictures import BLUE, GREEN, GREY, ORANGE, draw_cells, light_frame, plane, write_down
 from common.tables import to_markdown
@@ -285,11 +285,9 @@ def draw_poor_start(args: Args) -> Figure:
 
 def main(args: Args) -> int:
     """Run everything, and write the results; returns the exit code."""
-    if mistake := find_empty(args):
-        print(mistake)
+    if not open_out(args):
         return 1
     warnings.simplefilter("ignore", ConvergenceWarning)
-    args.out.mkdir(parents=True, exist_ok=True)
     loaded, results = {}, {}
     for name in args.datasets:
         try:

@@ -28,7 +28,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.preprocessing import StandardScaler
 
-from common.arguments import Count, Positive, find_empty
+from common.arguments import Count, Positive, open_out
 from common.measuring import distortion, passes_over, timed
 from common.pictures import (
     BLUE,
@@ -239,10 +239,8 @@ def table_of(results: dict[str, dict[str, list[Step]]]) -> str:
 
 def main(args: Args) -> int:
     """Run everything, and write the results; returns the exit code."""
-    if mistake := find_empty(args):
-        print(mistake)
+    if not open_out(args):
         return 1
-    args.out.mkdir(parents=True, exist_ok=True)
     warm = np.random.default_rng(0).normal(size=(200, 2))
     for model in (ODAPartition(5), StochasticVQ(5)):
         model.fit(warm)  # compiles the code before it is timed

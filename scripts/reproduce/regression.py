@@ -28,7 +28,7 @@ from matplotlib.figure import Figure
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.tree import DecisionTreeRegressor
 
-from common.arguments import Count, NonNegative, find_empty, whole
+from common.arguments import Count, NonNegative, open_out, whole
 from common.measuring import passes_over, timed
 from common.pictures import BLUE, GREEN, GREY, ORANGE, draw_codevectors, light_frame, write_down
 from common.tables import to_markdown
@@ -257,10 +257,8 @@ def table_of(results: dict[str, dict[str, list[Step]]], variances: dict[str, flo
 
 def main(args: Args) -> int:
     """Run everything, and write the results; returns the exit code."""
-    if mistake := find_empty(args):
-        print(mistake)
+    if not open_out(args):
         return 1
-    args.out.mkdir(parents=True, exist_ok=True)
     for model in MODELS:  # compiles the code before it is timed
         ODARegressor(4, local_model=model).fit(*make("2-D", 100, 0))
     results, fitted, streams, variances = {}, {}, {}, {}
