@@ -42,6 +42,14 @@ stats_window_size : int, default=100
 device : str, default="cpu"
     For compatibility with SB3: all computations are on the CPU.
 """
+# Docstring entries of what every agent raises
+RAISES = """
+TypeError
+    If a hyperparameter is unknown.
+ValueError
+    If one is outside its range, or a space of the environment is not supported, at all or with
+    these hyperparameters.
+"""
 
 
 def setting(default: Any, doc: str, within: str = "", group: str = "") -> Any:
@@ -60,7 +68,7 @@ def with_default(config_class: Any, name: str, default: Any) -> Any:
 
 def documented(config_class: type[T]) -> type[T]:
     """Put the fields of a `Config` into its docstring."""
-    config_class.__doc__ = add_parameters(config_class.__doc__, describe_fields(config_class))
+    config_class.__doc__ = add_section(config_class.__doc__, "Parameters", describe_fields(config_class))
     return config_class
 
 
@@ -209,22 +217,25 @@ def describe_fields(config_class: Any) -> str:
     return "\n".join(lines)
 
 
-def add_parameters(doc: str | None, entries: str) -> str | None:
-    """Add a section "Parameters" with these entries to a docstring, before all other sections."""
+def add_section(
+    doc: str | None, title: str, entries: str, before: str = "[A-Z][A-Za-z ]+"
+) -> str | None:
+    """Add a section with these entries to a docstring, before the first with a title like `before`."""
     if doc is None or not entries:  # `python -OO` drops docstrings
         return doc
     text = inspect.cleandoc(doc)
-    section = re.search(r"^[A-Z][A-Za-z ]+\n-{3,}$", text, re.MULTILINE)
+    section = re.search(rf"^({before})\n-{{3,}}$", text, re.MULTILINE)
     at = section.start() if section else len(text)
     head, tail = text[:at].rstrip(), text[at:]
-    return f"{head}\n\nParameters\n----------\n{entries.strip()}\n" + (f"\n{tail}" if tail else "")
+    return f"{head}\n\n{title}\n{'-' * len(title)}\n{entries.strip()}\n" + (f"\n{tail}" if tail else "")
 
 
 def show_hyperparameters(agent: Any, signature: inspect.Signature) -> None:
     """Put the fields of an agent's `config_class` into its signature and docstring."""
     config_class, policy = agent.config_class, next(iter(agent.policy_aliases))
     common = PARAMETERS.format(policy=policy, config=config_class.__name__)
-    agent.__doc__ = add_parameters(agent.__doc__, common + describe_fields(config_class))
+    doc = add_section(agent.__doc__, "Parameters", common + describe_fields(config_class))
+    agent.__doc__ = add_section(doc, "Raises", RAISES, before="References|Examples")
     shown = [one for one in signature.parameters.values() if one.name not in HIDDEN]
     shown[0] = shown[0].replace(default=policy)
     for one in fields(config_class):

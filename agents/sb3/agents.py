@@ -72,13 +72,6 @@ class TwoTimescaleQ(CodebookAlgorithm):
     learner : TwoTimescaleLearner
         What has been learned: `learner.codevectors` in the environment's own units, `learner.q_values`.
 
-    Raises
-    ------
-    TypeError
-        If a hyperparameter is unknown.
-    ValueError
-        If one is outside its range, or a space of the environment is not supported.
-
     References
     ----------
     Mavridis and Baras, "Annealing Optimization for Progressive Learning with Stochastic Approximation",
@@ -169,13 +162,6 @@ class TwoTimescaleAC(CodebookAlgorithm):
         What has been learned: `learner.codevectors` in the environment's own units,
         `learner.probabilities(observations)` or `learner.distributions(observations)`, and
         `learner.state_values(observations)`.
-
-    Raises
-    ------
-    TypeError
-        If a hyperparameter is unknown.
-    ValueError
-        If one is outside its range, or a space of the environment is not supported.
 
     References
     ----------

@@ -29,14 +29,6 @@ class LinearAlgorithm(OnlineAlgorithm):
     one-hot encoded, except in a grid. The `n_cells` features cover a range of each coordinate:
     `observation_low` to `observation_high`, the bounds of the space, or the range seen in a warm-up.
     `learner` has the `weights`, the `features` and the `range`.
-
-    Raises
-    ------
-    TypeError
-        If a hyperparameter is unknown.
-    ValueError
-        If one is outside its range, there would be too many features, or a space of the environment is
-        not supported.
     """
 
     policy_aliases: ClassVar[dict[str, Any]] = {"LinearPolicy": CodebookPolicy}
@@ -157,13 +149,6 @@ class KernelQ(OnlineAlgorithm):
         The bandwidth after each mini-batch, as a fraction of the ranges of the coordinates.
     learner : KernelLearner
         What has been learned: `learner.machine`, `learner.dictionary`, `learner.range`.
-
-    Raises
-    ------
-    TypeError
-        If a hyperparameter is unknown.
-    ValueError
-        If one is outside its range, or a space of the environment is not supported.
 
     References
     ----------

@@ -118,7 +118,7 @@ def test_they_are_keyword_arguments_with_defaults_and_documented(name):
         assert shown[field.name].annotation == field.type
         assert f"\n{field.name} : " in agent.__doc__
         assert f"\n{field.name} : " in agent.config_class.__doc__
-    assert agent.__doc__.count("Parameters\n---") == 1
+    assert agent.__doc__.count("Parameters\n---") == agent.__doc__.count("\nRaises\n---") == 1
     assert "\nExploration\n" in agent.__doc__, "a group"
 
 
