@@ -3,10 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from gymnasium import spaces
 from numpy.typing import NDArray
 
-from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.codecs import PrincipalCodec
 from oda_rl.agents.hyperparameters import Config, documented, setting
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
@@ -86,10 +84,6 @@ class DistilledPolicy(OnlineAlgorithm):
     gamma = 1.0
     learner_path = "distill.learner.ProgramLearner"
     learner: "ProgramLearner"
-
-    @classmethod
-    def _check_action_space(cls, space: spaces.Space) -> None:
-        ActionCodec(space)
 
     def act(self, rows: NDArray[Any]) -> NDArray[Any]:
         """Actions for the environment, for observations as rows of numbers (n, n_features)."""

@@ -2,9 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, Self
 
-from gymnasium import spaces
-
-from oda_rl.agents.actions import MOST_COMBINATIONS, ActionCodec
+from oda_rl.agents.actions import MOST_COMBINATIONS
 from oda_rl.agents.config import TwoTimescaleACConfig, TwoTimescaleConfig
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 
@@ -30,10 +28,6 @@ AS_PRINTED: dict[str, Any] = {
 
 class CodebookAlgorithm(OnlineAlgorithm):
     """Base class of the two-timescale agents, with discrete actions or those of a bounded Box."""
-
-    @classmethod
-    def _check_action_space(cls, space: spaces.Space) -> None:
-        ActionCodec(space, cls.most_actions)
 
     def decode(self, env: int, action: int) -> Any:
         """Convert a discrete `action`, or the continuous one that was chosen, for environment `env`."""

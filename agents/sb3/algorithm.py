@@ -21,7 +21,6 @@ from oda_rl.agents.sb3.gymnasium_vector import convert_env
 from oda_rl.agents.sb3.policy import SB3_POLICIES, CodebookPolicy
 from oda_rl.agents.sb3.preparation import detect_one_hot, find_bounds, load_kernels, prepare
 from oda_rl.agents.sb3.saving import Saving
-from oda_rl.envs.spaces import check_discrete_action_space
 
 if TYPE_CHECKING:
     from oda_rl.agents.learner import Learner
@@ -302,9 +301,9 @@ class OnlineAlgorithm(Saving):
         return made
 
     @classmethod
-    def _check_action_space(cls, space: spaces.Space) -> None:
+    def _check_action_space(cls, space: spaces.Space) -> Any:
         """Raise a ValueError if the agent does not support this action space."""
-        check_discrete_action_space(space)
+        ActionCodec(space, cls.most_actions)
 
     def _init_episode_buffers(self) -> None:
         self.ep_info_buffer = deque(maxlen=self._stats_window_size)

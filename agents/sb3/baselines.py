@@ -16,6 +16,7 @@ from oda_rl.agents.linear_q.config import (
 )
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 from oda_rl.agents.sb3.policy import CodebookPolicy
+from oda_rl.envs.spaces import check_discrete_action_space
 
 if TYPE_CHECKING:
     from oda_rl.agents.kernel_q import KernelLearner
@@ -34,6 +35,7 @@ class LinearAlgorithm(OnlineAlgorithm):
     policy_aliases: ClassVar[dict[str, Any]] = {"LinearPolicy": CodebookPolicy}
     config_class: ClassVar[type[Config]] = LinearConfig
     learner_path = "linear_q.learner.LinearLearner"
+    _check_action_space = staticmethod(check_discrete_action_space)
     learner: "LinearLearner"
 
 
@@ -167,6 +169,7 @@ class KernelQ(OnlineAlgorithm):
     policy_aliases: ClassVar[dict[str, Any]] = {"KernelPolicy": CodebookPolicy}
     config_class = KernelQConfig
     learner_path = "kernel_q.KernelLearner"
+    _check_action_space = staticmethod(check_discrete_action_space)
     learner: "KernelLearner"
 
     @property
