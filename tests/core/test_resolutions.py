@@ -41,13 +41,10 @@ def labels():
 @parametrize_with_checks(
     [
         Projection(),
-        Projection(columns=[0]),
         RankMap(),
         EffectMap(),
         ScoreMap(),
         WaveletPyramid(),
-        WaveletPyramid(kind="coefficients"),
-        WaveletPyramid(kind="modulus"),
         Scattering(J=1),
         FeatureMap(),
         FeatureMap(1),
