@@ -2,7 +2,7 @@
 
 >>> from oda_rl.agents import TwoTimescaleQ
 >>> from oda_rl.agents.explain import explain_policy
->>> model = TwoTimescaleQ(env="CartPole-v1", seed=0).learn(20_000)
+>>> model = TwoTimescaleQ(env="oda_rl/CartPole-v1", seed=0).learn(20_000)
 >>> table = explain_policy(model)
 >>> table.feature_names[2], len(table.cells) == model.n_cells
 ('pole angle (rad)', True)

@@ -78,7 +78,7 @@ class TwoTimescaleQ(CodebookAlgorithm):
     --------
     >>> from oda_rl.agents import TwoTimescaleQ
     >>> model = TwoTimescaleQ(env="CartPole-v1", seed=0)
-    >>> model = model.learn(total_timesteps=10_000)
+    >>> model = model.learn(total_timesteps=5_000)
     >>> action, _ = model.predict([0.0, 0.0, 0.05, 0.0], deterministic=True)
     >>> int(action) in (0, 1)
     True
@@ -167,7 +167,7 @@ class TwoTimescaleAC(CodebookAlgorithm):
     --------
     >>> from oda_rl.agents import TwoTimescaleAC
     >>> model = TwoTimescaleAC(env="CartPole-v1", seed=0)
-    >>> model = model.learn(total_timesteps=10_000)
+    >>> model = model.learn(total_timesteps=5_000)
     >>> action, _ = model.predict([0.0, 0.0, 0.05, 0.0], deterministic=True)
     >>> int(action) in (0, 1)
     True

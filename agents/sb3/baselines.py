@@ -161,7 +161,7 @@ class KernelQ(OnlineAlgorithm):
     Examples
     --------
     >>> from oda_rl.agents import KernelQ
-    >>> model = KernelQ(env="CartPole-v1", seed=0).learn(total_timesteps=3_000)
+    >>> model = KernelQ(env="CartPole-v1", seed=0).learn(total_timesteps=1_000)
     >>> 1 < model.n_cells <= 300
     True
     """

@@ -72,7 +72,7 @@ class CodebookCallback(BaseCallback):
     --------
     >>> from oda_rl.agents import TwoTimescaleQ
     >>> from oda_rl.agents.sb3.callbacks import CodebookCallback
-    >>> model = TwoTimescaleQ(env="CartPole-v1", seed=0, tensorboard_log=None)
+    >>> model = TwoTimescaleQ(env="oda_rl/CartPole-v1", seed=0, tensorboard_log=None)
     >>> _ = model.learn(5_000, callback=CodebookCallback())
     """
 

@@ -43,7 +43,7 @@ class SnapshotCallback(BaseCallback):
     >>> from oda_rl.agents import TwoTimescaleQ
     >>> from oda_rl.agents.callbacks import SnapshotCallback
     >>> snapshots = SnapshotCallback(every=1000)
-    >>> model = TwoTimescaleQ(env="CartPole-v1", seed=0).learn(4_000, callback=snapshots)
+    >>> model = TwoTimescaleQ(env="oda_rl/CartPole-v1", seed=0).learn(4_000, callback=snapshots)
     >>> [steps for steps, _ in snapshots.snapshots]
     [2000, 3000, 4000]
     """
