@@ -36,7 +36,14 @@ from common.checkpoints import (
 )
 from common.evaluation import evaluate_command, make_environments, reason_of
 from common.tables import make_console, print_line, show_table
-from common.training_options import Args, make_run_folder, parse, resume, write_config
+from common.training_options import (
+    Args,
+    make_run_folder,
+    parse,
+    resume,
+    store_total,
+    write_config,
+)
 from oda_rl._interrupts import interrupts_wait
 from oda_rl.agents import BadTransitionError
 from oda_rl.agents.callbacks import CodebookCallback, KeepBestCallback
@@ -177,6 +184,7 @@ def main(args: Args) -> int:
         checkpoints = Checkpoints(folder, args.save_freq, callbacks, say)
         if run is not None:
             checkpoints.restore(model, run)
+            store_total(folder, args)  # if this process is killed, the next one continues to it
     except (OSError, ValueError, ImportError, gym.error.Error) as error:
         say(f"The training cannot start: {reason_of(error)}")
         return 2

@@ -161,8 +161,11 @@ def find_run(args: Args) -> tuple[Path, Args]:
 def resume(args: Args) -> tuple[Path, Args]:
     """Return the folder of the run, and its options with the typed total of steps and progress bar.
 
-    Raises a ValueError or an OSError if there is no run, or if any other typed option differs.
+    Raises a ValueError or an OSError if there is no run, if the total is below the steps that it has
+    made, or if any other typed option differs.
     """
+    from common.checkpoints import last_step  # imports TensorBoard
+
     folder, run = find_run(args)
     typed, kept = ({**vars(one), **asdict(one.agent)} for one in (args, run))
     for name in sorted(kept.keys() - OF_COMMAND - {"agent", "total_timesteps"}):
@@ -171,6 +174,11 @@ def resume(args: Args) -> tuple[Path, Args]:
                 f"{name} is {kept[name]!r} in {folder} and cannot be changed, got {typed[name]!r}"
             )
     steps, bar = args.total_timesteps, args.progress_bar
+    # Several environments may make more steps than were planned
+    if steps < (made := min(last_step(folder), run.total_timesteps)):
+        raise ValueError(
+            f"--total-timesteps must be at least {made}, as {folder} has made these steps; got {steps}"
+        )
     return folder, replace(run, total_timesteps=steps, progress_bar=bar, resume="")
 
 
@@ -192,5 +200,16 @@ def write_config(folder: Path, args: Args, result: dict[str, Any] | None = None)
         },
         "result": result,
     }
-    with storage.written_whole(folder / "config.json") as path:
+    _write(folder / "config.json", config)
+
+
+def store_total(folder: Path, args: Args) -> None:
+    """Store the total of steps of a resumed run; the last result remains until there is another."""
+    config = json.loads((folder / "config.json").read_text())
+    if config["total_timesteps"] != args.total_timesteps:
+        _write(folder / "config.json", {**config, "total_timesteps": args.total_timesteps})
+
+
+def _write(file: Path, config: dict[str, Any]) -> None:
+    with storage.written_whole(file) as path:
         path.write_text(json.dumps(config, indent=2) + "\n")

@@ -1,5 +1,6 @@
 """Trainings that are killed, stopped, or cannot write."""
 
+import json
 import os
 import resource
 import shlex
@@ -95,6 +96,18 @@ def test_a_default_that_is_typed_counts_where_a_run_is_resumed(made, run):
     assert (code, "seed is 3 in" in output) == (2, True)
     options = sys.modules["script_train"].parse(["--resume", str(made), "--total-timesteps", "200000"])
     assert (options.total_timesteps, options.seed) == (200_000, 3)
+
+
+def test_a_total_below_the_steps_made_is_refused_and_a_larger_one_is_kept(made, run, script, tmp_path):
+    folder = shutil.copytree(made, tmp_path / "CartPole-v1" / made.name)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    code, output = run("train", "--resume", folder, "--total-timesteps", 3999)
+    assert (code, "--total-timesteps must be at least 4000" in output, "got 3999" in output) == (2, 1, 1)
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    options = script("train").parse(["--resume", str(folder), "--total-timesteps", "4500"])
+    sys.modules["common.training_options"].store_total(folder, options)  # and the process is killed
+    assert script("train").parse(["--resume", str(folder)]).total_timesteps == 4500
+    assert json.loads((folder / "config.json").read_text())["result"]["steps"] == 4000
 
 
 def test_sigterm_is_as_good_as_ctrl_c(interrupt, tmp_path):
