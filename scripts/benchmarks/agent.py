@@ -202,7 +202,9 @@ def draw_kept(args: Agent, console: Console) -> None:
     """Draw and tabulate the stored runs, with 95 % bootstrap intervals of the IQM."""
     log_dir, path = args.log_dir, args.log_dir / "return_by_numbers"
     entries, rows = [], []
-    newest = sorted(read_newest(log_dir), key=lambda kept: (kept[0].algorithm, kept[1][0]["numbers"]))
+    newest = sorted(
+        read_newest(log_dir, console), key=lambda kept: (kept[0].algorithm, kept[1][0]["numbers"])
+    )
     for task in TASKS:
         for plan, runs, current in newest:
             if (short_name(plan.env_id), plan.total_timesteps) != (task.name, task.steps):

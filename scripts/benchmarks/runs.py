@@ -10,7 +10,6 @@ from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -26,6 +25,7 @@ from benchmarks.plans import SB3, Plan, code_version
 from benchmarks.tasks import short_name
 from benchmarks.training import Run, Trained, try_to_train, warm_up
 from common import ending
+from common.tables import print_line
 from common.workers import Where, WorkersLostError, open_workers
 from oda_rl.storage import written_whole
 
@@ -84,26 +84,47 @@ def find_kept(folder: Path, seeds: Sequence[int]) -> dict[int, Run]:
     """Read the stored runs of a plan, by seed; files that cannot be read are ignored."""
     found = {}
     for seed in seeds:
-        with suppress(FileNotFoundError, ValueError, KeyError, TypeError):
-            found[seed] = json.loads((folder / f"seed-{seed}.json").read_text())["run"]
+        with suppress(FileNotFoundError, ValueError):
+            found[seed] = _read_kept(folder / f"seed-{seed}.json")[-1]
     return found
 
 
-def read_newest(log_dir: Path) -> list[tuple[Plan, list[Run], bool]]:
+def _read_kept(path: Path) -> tuple[Plan, str, float, Run]:
+    """Read a stored run: its plan, the version of the code, when it ended, and the run.
+
+    Raises a ValueError if the file is damaged, and an OSError if it cannot be read.
+    """
+    text = path.read_bytes()
+    try:
+        kept = json.loads(text)
+        about, run = kept["plan"], kept["run"]
+        code, finished = str(about.pop("code")), float(about.pop("finished"))
+        for name in ("seed", "mean", "numbers"):
+            float(run[name])
+        return Plan(**about), code, finished, run
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} is damaged: {error!r}") from None
+
+
+def read_newest(log_dir: Path, console: Console) -> list[tuple[Plan, list[Run], bool]]:
     """Return all plans with stored runs, these runs, and whether the present code has made them.
 
     If several versions of the code have made runs of a plan, these are the runs of the newest version.
+    Files that cannot be read are left out, and named.
     """
-    groups: dict[str, dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    groups: dict[str, dict[str, list[tuple[float, Run]]]] = defaultdict(lambda: defaultdict(list))
     for path in sorted(log_dir.glob("*/*/seed-*.json")):
-        kept = json.loads(path.read_text())
-        plan = {k: v for k, v in kept["plan"].items() if k not in ("code", "finished")}
-        groups[json.dumps(plan, sort_keys=True)][kept["plan"]["code"]].append(kept)
+        try:
+            plan, code, finished, run = _read_kept(path)
+        except (OSError, ValueError) as error:
+            print_line(console, f"A stored run is left out: {error}")
+            continue
+        groups[json.dumps(asdict(plan), sort_keys=True)][code].append((finished, run))
     found = []
     for key, versions in groups.items():
         plan = Plan(**json.loads(key))
-        code = max(versions, key=lambda code: max(k["plan"]["finished"] for k in versions[code]))
-        runs = sorted((kept["run"] for kept in versions[code]), key=lambda run: run["seed"])
+        code = max(versions, key=lambda code: max(finished for finished, _ in versions[code]))
+        runs = sorted((run for _, run in versions[code]), key=lambda run: run["seed"])
         found.append((plan, runs, code == code_version(plan.algorithm)))
     return found
 

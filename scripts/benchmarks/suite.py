@@ -270,7 +270,7 @@ def run_suite(args: Suite, console: Console) -> int:
     args.log_dir.mkdir(parents=True, exist_ok=True)
     plans = [plan for _, _, plan in labelled]
     if args.only_kept:
-        kept = read_newest(args.log_dir)
+        kept = read_newest(args.log_dir, console)
         made = Made([next((runs for own, runs, _ in kept if own == plan), []) for plan in plans])
     else:
         on_run = partial(print_run, console=console)

@@ -1,6 +1,7 @@
 """Comparing agents: the same evaluation for all, runs that are kept, tables."""
 
 import csv
+import io
 import json
 import re
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 import pytest
+from rich.console import Console
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -188,7 +190,8 @@ def test_a_run_that_fails_stops_no_other(tmp_path, capsys, monkeypatch):
     ("options", "complaint"),
     [
         ({"total_timesteps": 100}, "--total-timesteps must be at least --eval-freq"),
-        ({"seeds": (0, 0)}, "--seeds must have at least one value and no duplicates"),
+        ({"seeds": (0, 0)}, "--seeds must have at least one value and no duplicates, got [0, 0]"),
+        ({"algorithms": ("PPO", "PPO")}, "--algorithms must have no duplicates, got ['PPO', 'PPO']"),
     ],
 )
 def test_arguments_that_make_no_sense(tmp_path, capsys, options, complaint):
@@ -199,9 +202,21 @@ def test_arguments_that_make_no_sense(tmp_path, capsys, options, complaint):
 
 
 def test_a_kept_run_that_cannot_be_read_is_made_again(tmp_path):
-    for seed, content in enumerate(['{"run": {"seed": 0}}', '{"run":', "{}", "[]"]):
-        (tmp_path / f"seed-{seed}.json").write_text(content)
-    assert runs.find_kept(tmp_path, range(5)) == {0: {"seed": 0}}
+    run = {"seed": 0, "mean": 1.0, "numbers": 2}
+    plan = {"algorithm": "PPO", "env_id": "CartPole-v1", "total_timesteps": 1}
+    kept = {"plan": {**plan, "code": "", "finished": 0.0}, "run": run}
+    whole, folder = json.dumps(kept), tmp_path / "CartPole-v1" / "PPO"
+    folder.mkdir(parents=True)
+    damaged = [whole[:-9], "{}", "[]", '{"plan": {}, "run": {}}', json.dumps({**kept, "run": 1})]
+    for seed, content in enumerate([whole, *damaged]):
+        (folder / f"seed-{seed}.json").write_text(content)
+    assert runs.find_kept(folder, range(7)) == {0: run}
+    console = Console(file=io.StringIO(), width=40)
+    assert [found for _, found, _ in runs.read_newest(tmp_path, console)] == [[run]]
+    lines = console.file.getvalue().splitlines()
+    for seed, line in enumerate(lines, 1):
+        assert line.startswith(f"A stored run is left out: {folder / f'seed-{seed}.json'} is damaged")
+    assert len(lines) == len(damaged)
 
 
 def what_is_learned(runs):
