@@ -33,7 +33,7 @@ from benchmarks.comparison import (
 from benchmarks.plans import OURS, Algorithm, Plan, find_options, find_ours, refuse
 from benchmarks.runs import Made, carry_out, find_kept, print_run, replace_file, write_csv
 from benchmarks.tasks import find_threshold
-from common.arguments import Count, Positive, typed_again
+from common.arguments import Count, Positive, find_empty, typed_again
 from common.evaluation import evaluate_command
 from common.pictures import save
 from common.tables import make_console, print_line, print_notes, show_close_table, to_markdown
@@ -54,7 +54,7 @@ class Args(Where):
     Each run is stored when it ends. After an interruption, the same command makes only the missing ones.
     """
 
-    algorithms: tuple[Algorithm, ...] | None = None
+    algorithms: tuple[Algorithm, ...] = ()
     """Agents to compare; by default our default agent for the environment, UniformGridQ and PPO. QRDQN
     needs sb3-contrib."""
     env_ids: tuple[str, ...] = ("CartPole-v1",)
@@ -76,15 +76,8 @@ class Args(Where):
 
 def find_mistake(args: Args) -> str | None:
     """What is wrong with the arguments, if anything."""
-    for name in ("algorithms", "env_ids", "seeds"):
-        given = getattr(args, name)
-        if given is None:
-            continue
-        if not given or len(set(given)) < len(given):
-            return (
-                f"--{name.replace('_', '-')} must have at least one value and no duplicates, got "
-                f"{list(given)}."
-            )
+    if mistake := find_empty(args):
+        return mistake
     if args.total_timesteps < args.eval_freq:
         return (
             f"--total-timesteps must be at least --eval-freq, {args.eval_freq}, got "

@@ -16,7 +16,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from shlex import quote
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import gymnasium as gym
 import optuna
@@ -28,12 +28,12 @@ from rich.console import Console
 from sqlalchemy.exc import SQLAlchemyError
 
 from benchmarks.comparison import Entry
-from benchmarks.plans import Plan, make_model
+from benchmarks.plans import OURS, Plan, make_model
 from benchmarks.runs import carry_out, make_progress, replace_file
 from benchmarks.tasks import find_threshold
 from benchmarks.training import warm_up
 from benchmarks.tuning import Task, find_done, importances, open_storage, requeue_lost, search
-from common.arguments import Count, Positive, find_empty, typed_again
+from common.arguments import Count, Positive, find_empty, one_of, typed_again
 from common.evaluation import reason_of
 from common.search_spaces import Range, defaults_of, space_of, to_hyperparameters
 from common.tables import make_console, print_line, return_text, show_table
@@ -56,7 +56,7 @@ class Args(Where):
 
     env_id: str = "CartPole-v1"
     """Environment; our agents are far faster on oda_rl/..., with compiled dynamics."""
-    algorithm: Literal["TwoTimescaleAC", "TwoTimescaleQ"] | None = None
+    algorithm: Annotated[str | None, one_of(OURS)] = None
     """The agent; by default that of `train.py`."""
     n_trials: Positive = 30
     """Number of trials in the study at the end, including pruned ones."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import numpy as np
 import tyro
@@ -17,7 +17,7 @@ from benchmarks.plans import OURS, Algorithm, Plan, find_options, find_ours, ref
 from benchmarks.runs import INTERRUPTED, carry_out, read_newest, write_csv
 from benchmarks.tasks import DEFAULT_STEPS, TASKS, Task, find_task, find_threshold, short_name
 from common import ending
-from common.arguments import Count, Positive
+from common.arguments import Count, Positive, one_of
 from common.measuring import interval
 from common.pictures import make_panels, number_axis, save
 from common.tables import make_table, plain, print_line, show_table, steps_text, yes
@@ -31,7 +31,7 @@ class Agent(Where):
 
     env_id: str | None = None
     """One environment, with a line for each seed; all tasks of the table if not given."""
-    algorithm: Algorithm | None = None
+    algorithm: Annotated[str | None, one_of(get_args(Algorithm))] = None
     """One of our agents (by default the one for the environment's observations), a baseline with its
     preset for the task, or one of SB3's agents with RL Zoo's hyperparameters."""
     total_timesteps: Positive | None = None

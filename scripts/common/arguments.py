@@ -61,14 +61,14 @@ def real(low: float, is_excluded: bool = False, most: float = math.inf) -> Any:
 
 
 def one_of(known: Collection[str]) -> Any:
-    """Specify for tyro a text that is one of `known`, as --help shows."""
+    """Specify for tyro a text that is one of `known`, as --help shows; its default may be None."""
     names = tuple(known)
     return PrimitiveConstructorSpec(
         nargs=1,
         metavar=f"{{{'|'.join(names)}}}",
         instance_from_str=lambda typed: typed[0],
-        is_instance=lambda value: isinstance(value, str),
-        str_from_instance=lambda value: [value],
+        is_instance=lambda value: isinstance(value, str | None),
+        str_from_instance=lambda value: [str(value)],
         choices=names,
     )
 
@@ -86,10 +86,15 @@ PositiveReal = Annotated[float, real(0.0, is_excluded=True)]
 
 
 def find_empty(args: Any, *may_be_empty: str) -> str | None:
-    """What is wrong with the arguments if a list of values has none, and its default has some."""
+    """What is wrong with a list of values, if anything: duplicates, or no value where one is needed."""
     for one in fields(args):
-        if getattr(args, one.name) == () != one.default and one.name not in may_be_empty:
-            return f"--{one.name.replace('_', '-')} must have at least one value."
+        given = getattr(args, one.name)
+        if not isinstance(given, tuple):
+            continue
+        needs_some = one.default != () and one.name not in may_be_empty
+        if (needs_some and not given) or len(set(given)) < len(given):
+            accepted = "at least one value and no duplicates" if needs_some else "no duplicates"
+            return f"--{one.name.replace('_', '-')} must have {accepted}, got {list(given)}."
     return None
 
 

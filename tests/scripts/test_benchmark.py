@@ -404,8 +404,13 @@ RESOLUTIONS = ("--no-gaussians", "--no-demo", "--no-prediction", "--no-splits")
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
-        (("cold", "--seeds"), "--seeds must have at least one value."),
-        (("outliers", "--env-ids"), "--env-ids must have at least one value."),
+        (("cold", "--seeds"), "--seeds must have at least one value and no duplicates, got []"),
+        (
+            ("agent", "--env-id", "Pendulum-v1", "--algorithm", "DQN", "--seeds", 1, 1),
+            "no duplicates, got [1, 1]",
+        ),
+        (("suite", "--tasks", "No", "No"), "--tasks must have no duplicates, got ['No', 'No']"),
+        (("outliers", "--env-ids"), "--env-ids must have at least one value"),
         (("kernels", "--grid", 0), "--grid"),
         (("envs", "--ids", "Nowhere-v0"), "Cannot continue: Environment `Nowhere"),
         (("layers", "--env-ids", "CartPole-v1"), "--total-timesteps must have a value for each of 1"),
@@ -422,6 +427,10 @@ RESOLUTIONS = ("--no-gaussians", "--no-demo", "--no-prediction", "--no-splits")
         (("encodings", "--env-id", "FrozenLake-v1"), "--env-id FrozenLake-v1 cannot be used"),
         (("encodings", "--grow-steps", 50), "--grow-steps must be larger: after 50 steps"),
         (("outliers", "--total-timesteps", 4_000), "--at must be --total-timesteps 4000 at most"),
+        (
+            ("agent", "--algorithm", "foo"),
+            "Expected one of ('TwoTimescaleAC', 'TwoTimescaleQ', 'Uniform",
+        ),
         (("agent", "--total-timesteps", 0), "an integer, 1 or more; got 0"),
         (("scale", "--seconds", -1), "a number, 0 or more; got -1"),
         (("suite", "--steps-scale", "nan"), "a number, above 0; got nan"),

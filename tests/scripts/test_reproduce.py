@@ -126,7 +126,10 @@ def test_the_names_of_data_sets_are_those_of_the_script(run):
 )
 def test_an_empty_list_is_refused(run, tmp_path, name, option):
     code, output = run(f"reproduce/{name}", option, "--out", tmp_path)
-    assert (code, output.strip()) == (1, f"{option} must have at least one value.")
+    assert (code, output.strip()) == (
+        1,
+        f"{option} must have at least one value and no duplicates, got [].",
+    )
 
 
 def test_kernels(tmp_path, run):
