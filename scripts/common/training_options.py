@@ -155,7 +155,8 @@ def find_run(args: Args) -> tuple[Path, Args]:
     with storage.restoring(file):
         kind = QArgs if stored["algorithm"] == "TwoTimescaleQ" else Args
         own = type(kind().agent)(**stored["agent"])
-        return folder, kind(**{name: stored[name] for name in names}, agent=own, log_dir=args.log_dir)
+        named = {name: stored[name] for name in names}
+        return folder, kind(**named, agent=own, log_dir=folder.parent.parent)
 
 
 def resume(args: Args) -> tuple[Path, Args]:

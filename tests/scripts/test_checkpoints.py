@@ -106,7 +106,8 @@ def test_a_total_below_the_steps_made_is_refused_and_a_larger_one_is_kept(made, 
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
     options = script("train").parse(["--resume", str(folder), "--total-timesteps", "4500"])
     sys.modules["common.training_options"].store_total(folder, options)  # and the process is killed
-    assert script("train").parse(["--resume", str(folder)]).total_timesteps == 4500
+    again = script("train").parse(["--resume", str(folder)])
+    assert (again.total_timesteps, again.log_dir) == (4500, tmp_path)
     assert json.loads((folder / "config.json").read_text())["result"]["steps"] == 4000
 
 
