@@ -99,6 +99,20 @@ def check_size(values: Array, name: str) -> None:
         raise ValueError(f"{name} contains {what}: {where}; {accepted}.")
 
 
+def targets_of(y: Any, n: int, n_outputs: int = 1) -> NDArray[Any]:
+    """Classes or outputs of n samples as an array, (n,), or (n, n_outputs) if there are several.
+
+    A column (n, 1) becomes a vector. Raises a ValueError if y has another shape.
+    """
+    targets, several = np.asarray(y), (n, n_outputs)
+    if targets.shape == several:
+        return targets[:, 0] if n_outputs == 1 else targets
+    if targets.shape != (n,):
+        more = f" or {several}" if n_outputs > 1 else ""
+        raise ValueError(f"y must have shape ({n},){more}, one for each sample; got {targets.shape}.")
+    return targets
+
+
 def check_weights(weight: Array) -> NDArray[np.bool_]:
     """Which samples (n,) are used; raises a ValueError if a weight is too large, or none is used."""
     if not (weight <= MOST_WEIGHT).all():

@@ -7,10 +7,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oda_rl._types import Array
+from oda_rl._validation import targets_of
 from oda_rl.inspect.model import View
 from oda_rl.inspect.planes import Line, intervals_in
 from oda_rl.plotting import style
-from oda_rl.plotting.parts import draw_cells, draw_decisions, draw_dots, draw_samples, targets_of
+from oda_rl.plotting.parts import draw_cells, draw_decisions, draw_dots, draw_samples
 
 # Points of a curve, if the caller gives no resolution
 POINTS = 400

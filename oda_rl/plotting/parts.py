@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oda_rl._validation import targets_of
 from oda_rl.inspect.model import View, indices_of
 from oda_rl.inspect.planes import Line, Plane, cells_in
 from oda_rl.plotting import style
@@ -129,15 +130,3 @@ def draw_samples(ax: Any, view: View, points: Any, y: Any, norm: Any, **options:
         ax.scatter(*points.T, c=colours, **dots)
     else:
         ax.scatter(*points.T, c=targets.astype(float), cmap=style.SEQUENTIAL, norm=norm, **dots)
-
-
-def targets_of(y: Any, n: int, n_outputs: int = 1) -> NDArray[Any]:
-    """Classes or outputs of n samples as an array, (n,), or (n, n_outputs) if there are several.
-
-    Raises a ValueError if it has another shape.
-    """
-    targets, several = np.asarray(y), (n, n_outputs)
-    if targets.shape != (n,) and (n_outputs == 1 or targets.shape != several):
-        more = f" or {several}" if n_outputs > 1 else ""
-        raise ValueError(f"y must have shape ({n},){more}, one for each sample; got {targets.shape}.")
-    return targets

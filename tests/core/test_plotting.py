@@ -286,8 +286,10 @@ def test_the_cells_of_a_single_feature_are_bands(curve):
     np.testing.assert_allclose(dots, np.column_stack([model.codevectors_[:, 0], model.weights_]))
     ax = plot_partition(ODAClassifier(8, random_state=0).fit(x, side), x, side)
     assert [t.get_text() for t in ax.get_legend().get_texts()] == ["class left", "class right"]
+    model = ODARegressor(4, random_state=0).fit(x, y)
+    plot_partition(model, x, y.reshape(-1, 1))  # a column, as in fit
     with pytest.raises(ValueError, match=r"y must have shape \(200,\)"):
-        plot_partition(ODARegressor(4, random_state=0).fit(x, y), x, y[:3])
+        plot_partition(model, x, y[:3])
 
 
 def test_predictions_of_a_single_feature_are_curves(curve):
