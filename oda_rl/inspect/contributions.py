@@ -13,7 +13,7 @@ from oda_rl._types import Array
 from oda_rl.inspect.model import call_unnamed, feature_names_of
 from oda_rl.inspect.table import number
 from oda_rl.inspect.text import MAX_FEATURES, cell_heading, decision_suffix, named_values
-from oda_rl.inspect.trees import CellReport, added_of, losses_below, report_of, tree_of
+from oda_rl.inspect.trees import CellReport, added_of, reports_of, tree_of
 
 if TYPE_CHECKING:
     from oda_rl.estimators.tree import Cell, MultiResolutionODA
@@ -246,7 +246,7 @@ def explain(
 
 def _steps_of(model: "MultiResolutionODA", samples: Array, names: Sequence[str]) -> list[Step]:
     """The active cells of a sample (1, n_features), from the root to the leaf."""
-    tree, losses = model.tree_, losses_below(model)
+    tree = model.tree_
 
     def step(cell: "Cell", **nearness: Any) -> Step:
         shares = None
@@ -255,8 +255,8 @@ def _steps_of(model: "MultiResolutionODA", samples: Array, names: Sequence[str])
             shares = tally / max(float(tally.sum()), 1e-300)
         at, own = (added_of(model, cell, names, one) for one in (None, samples))
         added = {name: (value, own[name]) for name, value in at.items()}
-        report = vars(report_of(model, cell, losses))
-        return Step(**report, **nearness, probabilities=shares, added=added)
+        (report,) = reports_of(model, [cell])
+        return Step(**vars(report), **nearness, probabilities=shares, added=added)
 
     cell = tree.cell("0")
     steps = [step(cell, divergence=0.0, margin=np.inf, runner_up="")]

@@ -187,15 +187,16 @@ class InspectMixin:
         -------
         Table
             Columns `cell` (a number, or the name of a tree's cell), `weight`, `label` (classifiers) or
-            `value` (regressors: the prediction at the codevector), and one for each feature, in the
-            units of the data. Trees also have `samples`, `error`, `share_of_error` and `children`.
+            `value` (regressors: the prediction at the codevector, in a tree that of its leaf), and one
+            for each feature, in the units of the data. Trees also have `samples`, `error`,
+            `share_of_error` and `children`.
         """
         model, kind = self._fitted_and_kind()
         columns = {"cell": np.arange(len(self.codevectors_)), "weight": self.weights_}
         if kind == "classifier":
             columns["label"] = model.codevector_labels_
         elif kind == "regressor":
-            columns |= value_columns(call_unnamed(model.predict, self.codevectors_))
+            columns |= value_columns(self._values_at_codevectors())
         columns |= dict(zip(feature_names_of(self, feature_names), self.codevectors_.T, strict=True))
         n_cells = counted(len(self.codevectors_), "cell")
         return Table(f"{type(self).__name__}: {n_cells}", columns)
@@ -233,7 +234,7 @@ class InspectMixin:
                 **common,
             )
         if kind == "regressor":
-            found = np.asarray(call_unnamed(model.predict, codevectors), dtype=float)
+            found = np.asarray(self._values_at_codevectors(), dtype=float)
             several = found.ndim > 1 and found.shape[1] > 1
             return View(
                 labels=_first(found),
@@ -277,6 +278,11 @@ class InspectMixin:
 
         check_is_fitted(self)
         return self, str(get_tags(self).estimator_type)
+
+    def _values_at_codevectors(self) -> NDArray[Any]:
+        """The outputs of a regressor at its codevectors."""
+        model: Any = self
+        return np.asarray(call_unnamed(model.predict, self.codevectors_))
 
     def _geometry(self) -> tuple[Any, Callable[[Array], Array]] | None:
         """The divergence, and the function that scales samples for it; None without polytope cells."""

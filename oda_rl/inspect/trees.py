@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oda_rl._types import Array
+from oda_rl._validation import check_at_least
 from oda_rl.inspect.model import call_unnamed, feature_names_of, value_columns
 from oda_rl.inspect.table import Table, counted
 
@@ -31,9 +32,10 @@ class CellReport:
     weight, n_samples : float, int
         Share (by weight) and number of the samples that pass through the cell.
     decision : object
-        The class, or the output at the codevector, or None for a partition.
+        The class that most samples in the cell have; or the output that is predicted at the codevector
+        if the tree ends at the cell; or None for a partition.
     error : float
-        Error of the decisions in the leaves below, per sample that passes through: the share of wrong
+        Error of the predictions in the leaves below, per sample that passes through: the share of wrong
         classes, the mean squared error, or the mean divergence.
     share_of_error : float
         Share of the error of the whole tree.
@@ -80,7 +82,9 @@ def report(model: "MultiResolutionODA", cell: Any = "0", depth: int | None = Non
     Returns
     -------
     list of CellReport
-        The errors are those on the training samples.
+        The errors are those of `predict` on the training samples. After `partial_fit`, which does not
+        keep these, they are exact for outputs, unless linear models of several resolutions are combined;
+        those of classes then are the shares of the samples that have another class than their leaf.
 
     Raises
     ------
@@ -99,17 +103,16 @@ def report(model: "MultiResolutionODA", cell: Any = "0", depth: int | None = Non
     """
     tree = tree_of(model)
     root = tree.cell(cell)
-    losses = losses_below(model)
-    found: list[CellReport] = []
+    found: list[Cell] = []
 
     def visit(at: "Cell") -> None:
-        found.append(report_of(model, at, losses))
+        found.append(at)
         if depth is None or at.layer - root.layer < depth:
             for child in tree.children(at):
                 visit(child)
 
     visit(root)
-    return found
+    return reports_of(model, found)
 
 
 def errors(
@@ -134,7 +137,15 @@ def errors(
     list of CellReport
         Leaves that have errors; pass their names to `MultiResolutionODA.refine`. With X given,
         `n_samples`, `weight`, `error` and `share_of_error` are those of X.
+
+    Raises
+    ------
+    ValueError
+        If y is missing or has another shape than in `fit`, or classes that were not in it; if n is not
+        a positive integer; or if the model is not a tree.
     """
+    if n is not None:
+        check_at_least(1, n=n)
     leaves = [one for one in report(model) if one.n_children == 0]
     if X is not None:
         samples = np.asarray(X, dtype=np.float64)
@@ -178,8 +189,15 @@ def tree_table(
     return Table(f"{type(model).__name__}: {counted(len(rows), 'cell')}", columns)
 
 
-def report_of(model: "MultiResolutionODA", cell: "Cell", losses: list[Array]) -> CellReport:
-    """The report of one cell, given the `losses_below` of the tree."""
+def reports_of(model: "MultiResolutionODA", cells: Sequence["Cell"]) -> list[CellReport]:
+    """The reports of some cells of a fitted tree."""
+    losses, decisions = _losses_below(model), _decisions_of(model, cells)
+    return [_report_of(model, *pair, losses) for pair in zip(cells, decisions, strict=True)]
+
+
+def _report_of(
+    model: "MultiResolutionODA", cell: "Cell", decision: Any, losses: list[Array]
+) -> CellReport:
     tree = model.tree_
     cells, i = tree.layers[cell.layer], cell.number
     loss, total = float(losses[cell.layer][i]), float(losses[0][0])
@@ -189,7 +207,7 @@ def report_of(model: "MultiResolutionODA", cell: "Cell", losses: list[Array]) ->
         codevector=tree.codevectors(cell),
         weight=float(cells.mass[i] / tree.layers[0].mass[0]),
         n_samples=int(cells.support[i]),
-        decision=_decision_of(model, cell),
+        decision=decision,
         error=loss / max(float(cells.mass[i]), 1e-300) * model._squared_unit,
         share_of_error=loss / total if total > 0.0 else 0.0,
         n_children=int(cells.count[i]),
@@ -221,27 +239,21 @@ def added_of(
     return dict(zip(added, found[0, d:].tolist(), strict=True))
 
 
-def _decision_of(model: "MultiResolutionODA", cell: "Cell") -> Any:
-    """A cell's class, or its output at the codevector, or None for a partition."""
-    cells = model.tree_.layers[cell.layer]
-    kind = model._session.settings.kind
+def _decisions_of(model: "MultiResolutionODA", cells: Sequence["Cell"]) -> Sequence[Any]:
+    """The classes of cells, or the outputs at their codevectors, or None for a partition."""
+    kind, layers = model._session.settings.kind, model.tree_.layers
     if kind == "classifier":
-        return model.classes_[cells.label[cell.number]]
+        return [model.classes_[layers[cell.layer].label[cell.number]] for cell in cells]
     if kind != "regressor":
-        return None
-    mean = model.tree_.codevectors(cell)[None, :]
-    scaled = model.tree_.features(max(0, cell.layer - 1), mean)
-    task: Any = model._session.task
-    units = model._units
-    assert units is not None
-    found = units.back(task.apply(cells, scaled, np.array([cell.number])))[0]
-    return float(found) if np.ndim(found) == 0 else found
+        return [None] * len(cells)
+    found = model._outputs_at(cells)
+    return found.tolist() if found.ndim == 1 else found
 
 
-def losses_below(model: "MultiResolutionODA") -> list[Array]:
+def _losses_below(model: "MultiResolutionODA") -> list[Array]:
     """The summed errors of the leaves below every cell, layer by layer."""
     layers = model.tree_.layers
-    losses = [np.where(cells.is_leaf, cells.loss, 0.0) for cells in layers]
+    losses = [np.where(cells.is_leaf, cells.predicted_loss, 0.0) for cells in layers]
     for depth in range(len(layers) - 1, 0, -1):
         np.add.at(losses[depth - 1], layers[depth].parent, losses[depth])
     return losses
@@ -253,10 +265,7 @@ def _errors_of_samples(model: "MultiResolutionODA", samples: Array, y: ArrayLike
         return model.tree_.distances(samples)
     if y is None:
         raise ValueError("y must be given together with X, as errors are counted against it; got None.")
-    decided, right = call_unnamed(model.predict, samples), np.asarray(y)
-    if kind == "classifier":
-        return np.asarray(decided != right, dtype=float)
-    miss = (decided - right).reshape(len(samples), -1)
-    assert model._units is not None
-    unit = 1.0 if miss.shape[1] == 1 else model._units.deviation
-    return np.asarray(((miss / unit) ** 2).sum(axis=1))
+    data = call_unnamed(lambda given: model._known_data(given, y), samples)
+    task = model._session.task
+    losses = task.sample_losses(task.predict(model.tree_, data.samples), data)
+    return np.asarray(losses * model._squared_unit)

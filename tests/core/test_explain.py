@@ -6,7 +6,8 @@ import json
 import matplotlib
 import numpy as np
 import pytest
-from sklearn.datasets import load_iris
+from model_files import reloaded
+from sklearn.datasets import load_iris, make_friedman1
 from sklearn.exceptions import NotFittedError
 
 from oda_rl import KernelSGDRegressor, MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
@@ -25,6 +26,7 @@ from oda_rl.explain import (
 )
 from oda_rl.inspect.model import view_of
 from oda_rl.inspect.table import counted
+from oda_rl.resolutions import EffectMap
 
 matplotlib.use("Agg")
 IRIS = load_iris()
@@ -342,3 +344,93 @@ def test_a_single_cell_is_told_as_one():
 def test_what_has_no_cells_has_no_table():
     with pytest.raises(TypeError, match="must be an estimator with cells, got KernelSGDRegressor"):
         table(KernelSGDRegressor())
+
+
+def _drawn(local_model, seed=0, **options):
+    """A tree whose outputs are drawn towards the regions above, and its samples."""
+    X, y = make_friedman1(360, n_features=6, random_state=seed, noise=1.0)
+    model = MultiResolutionODA(ODARegressor(local_model=local_model), random_state=0, **options)
+    return model.fit(X, y), X, y
+
+
+def _squares(model, X, y):
+    return (model.predict(X) - y) ** 2
+
+
+@pytest.mark.parametrize(
+    ("local_model", "resolutions"),
+    [("constant", [None]), ("linear", [None]), ("linear", [2, None])],
+)
+def test_tables_of_drawn_trees_tell_what_is_predicted(local_model, resolutions):
+    model, X, y = _drawn(local_model, resolutions=resolutions, layers=2)
+    assert model._session.task.smoothing > 0.0
+    columns = table(model)
+    np.testing.assert_allclose(columns["value"], model.predict(model.codevectors_))
+    np.testing.assert_allclose(columns["value"], model.values_)
+    assert report(model)[0].error == pytest.approx(_squares(model, X, y).mean())
+    found, again = errors(model, n=None), errors(model, X, y, n=None)
+    assert [one.name for one in found] == [one.name for one in again]
+    assert [one.error for one in found] == pytest.approx([one.error for one in again])
+    assert errors(reloaded(model))[0].error == found[0].error
+    told = model.refine("0", X, y, max_splits=2)
+    assert told.n_splits == 2
+    assert told.error_before == pytest.approx(sum(one.error * one.weight for one in found))
+    assert told.error == pytest.approx(_squares(model, X, y).mean())
+    assert report(model)[0].error == pytest.approx(_squares(model, X, y).mean())
+
+
+def test_the_errors_of_drawn_trees_go_on_with_a_stream():
+    X, y = make_friedman1(360, n_features=6, random_state=0, noise=1.0)
+    own = ODARegressor(local_model="constant")
+    model = MultiResolutionODA(own, layers=1, resolutions=[None], forgetting=None, random_state=0)
+    model.fit(X[:330], y[:330]).partial_fit(X[330:], y[330:])
+    assert model._session.task.smoothing > 0.0
+    assert report(model)[0].error == pytest.approx(_squares(model, X, y).mean())
+
+
+def test_files_without_errors_of_predictions_are_read(monkeypatch):
+    model, X, y = _drawn("constant", resolutions=[None], layers=2)
+    state = model._get_state
+    for cells in (found := state())["session"]["layers"]:
+        del cells["predicted_loss"]
+    monkeypatch.setattr(model, "_get_state", lambda: found)
+    assert report(reloaded(model))[0].error == pytest.approx(_squares(model, X, y).mean())
+
+
+def test_cells_of_ways_have_the_values_of_their_samples():
+    model, X, _ = _drawn("constant", resolutions=[EffectMap()], layers=2)
+    outside = model.apply(model.codevectors_) != np.arange(model.n_codevectors_)
+    assert outside.any()
+    np.testing.assert_allclose(model.view().labels[model.apply(X)], model.predict(X))
+    why = explain(model, X[np.flatnonzero(outside[model.apply(X)])[0]])
+    assert why.steps[-1].decision == pytest.approx(why.prediction)
+
+
+def test_errors_of_drawn_classes_are_those_of_predictions():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(200, 2))
+    y = (X[:, 0] + 0.8 * rng.normal(size=200) > 0.0).astype(int)
+    model = MultiResolutionODA(ODAClassifier(), validation=None, random_state=0).fit(X, y)
+    drawn = MultiResolutionODA(ODAClassifier(), random_state=0).fit(X, y)
+    assert (model.predict(X) != drawn.predict(X)).any()
+    for one in (model, drawn):
+        assert report(one)[0].error == pytest.approx(1.0 - one.score(X, y))
+        found, again = (errors(one, *given, n=None) for given in ((), (X, y)))
+        assert [leaf.name for leaf in found] == [leaf.name for leaf in again]
+
+
+def test_errors_take_the_targets_that_fit_takes(classifier):
+    model, X, y = _drawn("constant", resolutions=[None], layers=1)
+    for own, samples, given in ((model, X, y), (classifier, IRIS.data, IRIS.target)):
+        names = [one.name for one in errors(own, samples, given)]
+        assert [one.name for one in errors(own, samples, given[:, None])] == names
+        for wrong in (given[:-1], given[:, None, None], np.stack([given, given], axis=1)):
+            with pytest.raises(ValueError, match="y must have shape"):
+                errors(own, samples, wrong)
+    with pytest.raises(ValueError, match="y must have only the known classes"):
+        errors(classifier, IRIS.data, np.full(150, 7))
+    with pytest.raises(ValueError, match="y contains NaN"):
+        errors(model, X, np.full(len(X), np.nan))
+    for n in (-1, 0, 1.5, True):
+        with pytest.raises(ValueError, match="n must be"):
+            errors(model, n=n)

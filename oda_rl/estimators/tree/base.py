@@ -26,12 +26,13 @@ from oda_rl.estimators.classification.book import probabilities
 from oda_rl.estimators.partition import ODAPartition
 from oda_rl.estimators.regression.fitting import BORROWED
 from oda_rl.estimators.targets import Data, OutputUnits, check_data, check_samples
-from oda_rl.estimators.tree.cells import squared_errors
+from oda_rl.estimators.tree.cells import Cell, squared_errors
 from oda_rl.estimators.tree.growth import GrowthPoint
+from oda_rl.estimators.tree.predicted import outputs_at
 from oda_rl.estimators.tree.session import TreeSession
 from oda_rl.estimators.tree.settings import TARGETS, TreeSettings, kind_of
+from oda_rl.estimators.tree.tasks import Outputs
 from oda_rl.estimators.tree.tree import Tree
-from oda_rl.inspect.model import call_unnamed
 from oda_rl.inspect.table import Table
 from oda_rl.inspect.trees import tree_table
 
@@ -216,10 +217,10 @@ class TreeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
 
     @property
     def values_(self) -> Array:
-        """The outputs that a regressor predicts at the codevectors of its leaves."""
+        """The outputs that a regressor predicts in its leaves, at their codevectors."""
         if kind_of(self._template) != "regressor":
             raise AttributeError("values_ is available only for a tree of ODARegressor.")
-        return np.asarray(call_unnamed(self.predict, self.codevectors_))
+        return self._outputs_at(self.tree_.leaves())
 
     @property
     def n_codevectors_(self) -> int:
@@ -268,6 +269,16 @@ class TreeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
     def _squared_unit(self) -> float:
         """The unit of the tree's squared errors, in squared units of the outputs."""
         return 1.0 if self._units is None else self._units.squared
+
+    def _values_at_codevectors(self) -> Array:
+        return self.values_
+
+    def _outputs_at(self, cells: Sequence[Cell]) -> Array:
+        """The outputs of a regressor at the codevectors of cells, if the tree ended at these."""
+        task, units = self._session.task, self._units
+        assert isinstance(task, Outputs)
+        assert units is not None
+        return units.back(outputs_at(task, self.tree_, cells))
 
     def _predicted(self, X: ArrayLike) -> NDArray[Any]:
         samples = self._check_again(X)

@@ -19,7 +19,8 @@ LEAST_WIDTH = 1e-200
 # The arrays of `Cells` with one row per cell.
 NAMES = (
     *("parent", "first", "count", "label", "own", "closed"),
-    *("mass", "support", "loss", "share", "width", "temperature", "total", "tally", "model"),
+    *("mass", "support", "loss", "predicted_loss", "share", "width", "temperature"),
+    *("total", "tally", "model"),
 )
 # Schemas of these arrays for K cells with f features; T and M are the sizes of tallies and models.
 _POSITIVE = dict.fromkeys(("mass", "support", "loss", "width", "temperature"), "float[K] in [0, inf)")
@@ -27,6 +28,7 @@ CELLS = {
     **dict.fromkeys(("parent", "first", "count"), "count[K]"),
     **dict.fromkeys(("label", "own"), "int[K] in [0, C)"),
     **_POSITIVE,
+    "predicted_loss?": "float[K] in [0, inf)",
     "closed": "bool[K]",
     "share": "float[K] in [0, 1]",
     "location": "float[f, K]",
@@ -52,7 +54,9 @@ class Cells:
     - `mass` and `support`: weight and number of the samples in the cell.
     - `total` (n_cells, n_raw): the weighted sum of these samples in the data's units; divided by `mass`
       it is the codevector in these units.
-    - `tally` (n_cells, n_tally): sums kept by the task; `loss`: the sum of the samples' errors.
+    - `tally` (n_cells, n_tally): sums kept by the task; `loss`: the sum of the samples' errors by
+      the cell alone; `predicted_loss`: that of the predictions if the tree ended here, which may be
+      drawn towards the cells above.
     - `label`: the class predicted by the cell; `model` (n_cells, n_model): its local model.
     - `own` and `share`: the class of the codevector, and its probability among those of its region.
     - `width` and `temperature`: the width of the mixture of the children, and the last temperature of
@@ -66,9 +70,8 @@ class Cells:
         self.parent, self.first, self.count, self.label, self.own = (
             np.empty(0, dtype=np.int64) for _ in range(5)
         )
-        self.mass, self.support, self.loss, self.share, self.width, self.temperature = (
-            np.empty(0) for _ in range(6)
-        )
+        self.mass, self.support, self.loss, self.predicted_loss = (np.empty(0) for _ in range(4))
+        self.share, self.width, self.temperature = (np.empty(0) for _ in range(3))
         self.total = np.empty((0, n_raw))
         self.tally = np.empty((0, n_tally))
         self.model = np.empty((0, n_model))
@@ -254,6 +257,14 @@ def split_tally(tally: Array, n_basis: int, n_outputs: int) -> tuple[Array, Arra
     return products, tally[..., q * q : end].reshape(*shape, q, m), tally[..., end : end + m]
 
 
+def squared_residuals(tally: Array, theta: Array, n_outputs: int) -> Array:
+    """Sums of squared residuals (n_cells, n_outputs) of models `theta` (n_cells, q, n_outputs)."""
+    products, moments, squares = split_tally(tally, theta.shape[1], n_outputs)
+    left = squares - 2.0 * (theta * moments).sum(axis=1)
+    left += (theta * (products @ theta)).sum(axis=1)
+    return np.asarray(np.maximum(left, 0.0))
+
+
 def squared_errors(cells: Cells, n_outputs: int) -> Array:
     """Expected mean squared errors (n_cells, n_outputs) on new samples, from tallies and local models.
 
@@ -262,13 +273,8 @@ def squared_errors(cells: Cells, n_outputs: int) -> Array:
     """
     m, n = n_outputs, np.maximum(cells.mass, 1e-300)[:, None]
     q = cells.model.shape[1] // m
-    products, moments, squares = split_tally(cells.tally, q, m)
-    theta = cells.model.reshape(-1, q, m)
-    left = squares - 2.0 * (theta * moments).sum(axis=1)
-    left += (theta * (products @ theta)).sum(axis=1)
-    return np.asarray(
-        np.maximum(left, 0.0) / np.maximum(n - q, 0.25 * n) * (1.0 + np.minimum(q / n, 1.0))
-    )
+    left = squared_residuals(cells.tally, cells.model.reshape(-1, q, m), m)
+    return np.asarray(left / np.maximum(n - q, 0.25 * n) * (1.0 + np.minimum(q / n, 1.0)))
 
 
 def worth_splitting(cells: Cells, layer: Layer, unit: float) -> NDArray[np.bool_]:

@@ -11,7 +11,6 @@ from oda_rl._validation import check_at_least, check_non_negative
 from oda_rl.estimators.classes import (
     announced_classes,
     number_classes,
-    number_known_classes,
     number_next_classes,
 )
 from oda_rl.estimators.drift import RELEARN_AT, Watch
@@ -299,10 +298,7 @@ class MultiResolutionODA(StreamTree):
         check_at_least(1, max_splits=max_splits)
         session = self._fitted
         found = session.tree.cell(cell)
-        data = self._check(settings, X, y, None, reset=False)
-        if settings.kind == "classifier":
-            data = number_known_classes(self.classes_, data)
-        data = self._in_units(settings, data, reset=False)
+        data = self._known_data(X, y)
         if len(session.tree.rows_inside(found, data.samples)) == 0:
             raise ValueError(f"X has no sample in the cell {cell!r}.")
         usual = settings.layers[-1]._replace(min_support=2)

@@ -19,7 +19,7 @@ from oda_rl.estimators.tree.cells import Cell, Cells, Region, children_of, worth
 from oda_rl.estimators.tree.features import Features
 from oda_rl.estimators.tree.pruning import cuts, find_price
 from oda_rl.estimators.tree.settings import Layer, TreeSettings
-from oda_rl.estimators.tree.tasks import task_for
+from oda_rl.estimators.tree.tasks import Classes, Outputs, Partition
 from oda_rl.estimators.tree.tree import Tree
 
 # Passes over the samples of a region, each in another random order; further passes repeat these orders.
@@ -84,6 +84,18 @@ def rule_for(settings: Settings, layer: Layer, n_inputs: int, by_labels: bool) -
         by_labels=by_labels,
         min_improvement=float(layer.min_improvement or 0.0),
     )
+
+
+def task_for(
+    settings: TreeSettings, n_features: Sequence[int], n_classes: int, n_outputs: int
+) -> Partition:
+    """Make the task for a tree with these settings and sizes."""
+    if settings.kind == "classifier":
+        return Classes(n_classes, settings.rule)
+    if settings.kind == "clusterer":
+        return Partition()
+    weight = settings.output_weight / np.sqrt(n_outputs)
+    return Outputs(n_outputs, settings.linear, weight, settings.ridge, max(n_features))
 
 
 class Growth:

@@ -1,5 +1,6 @@
 """The state that a `MultiResolutionODA` keeps between calls: a tree that can learn from a stream."""
 
+from collections.abc import Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -11,9 +12,10 @@ from oda_rl.estimators.targets import Data, data_schema
 from oda_rl.estimators.tree.candidates import CANDIDATE, Candidate
 from oda_rl.estimators.tree.cells import CELLS, Cell
 from oda_rl.estimators.tree.features import FEATURES
-from oda_rl.estimators.tree.growth import Growth, GrowthPoint
+from oda_rl.estimators.tree.growth import Growth, GrowthPoint, task_for
+from oda_rl.estimators.tree.predicted import count_errors, recount_errors
 from oda_rl.estimators.tree.settings import Layer, TreeSettings
-from oda_rl.estimators.tree.tasks import Classes, Outputs, Prior, task_for
+from oda_rl.estimators.tree.tasks import Classes, Outputs, Prior
 from oda_rl.estimators.tree.tree import are_a_tree
 
 
@@ -88,6 +90,11 @@ class TreeSession(Growth):
         self.candidates: dict[Cell, Candidate] = {}
         self._concluded = True
 
+    def fit(self, layers: Sequence[Layer], data: Data) -> None:
+        """As `Growth.fit`; then count the errors of the predictions for these samples."""
+        super().fit(layers, data)
+        count_errors(self.task, self.tree, data)
+
     # -- a stream --------------------------------------------------------------------------------
 
     def observe(self, data: Data) -> None:
@@ -111,6 +118,7 @@ class TreeSession(Growth):
         for cells in self.tree.layers:
             self.task.conclude(cells, prior)
             prior = Prior(cells.tally, cells.model)
+        recount_errors(self.task, self.tree)
         self._concluded = True
 
     def insert_class(self, place: int) -> None:
@@ -201,7 +209,8 @@ class TreeSession(Growth):
         unsplittable: set[Cell] = set()
         while n_splits < max_splits and self.error(cell) > target_error:
             losses = {leaf: self._loss(leaf) for leaf in self.tree.leaves_below(cell)}
-            open_ = [leaf for leaf in losses if leaf not in unsplittable and losses[leaf] > 0.0]
+            # a cell that is right alone errs only by those above
+            open_ = [one for one in losses if one not in unsplittable and self._loss(one, "loss") > 0.0]
             if not open_:
                 break
             worst = max(open_, key=losses.__getitem__)
@@ -211,11 +220,11 @@ class TreeSession(Growth):
                 unsplittable.add(worst)
         return Refinement(before, self.error(cell), n_splits, self.tree.n_leaves - n_leaves)
 
-    def _loss(self, leaf: Cell) -> float:
-        return float(self.tree.layers[leaf.layer].loss[leaf.number])
+    def _loss(self, leaf: Cell, name: str = "predicted_loss") -> float:
+        return float(getattr(self.tree.layers[leaf.layer], name)[leaf.number])
 
     def error(self, cell: Cell) -> float:
-        """The error per weight of the training samples in the leaves below a cell."""
+        """The error per weight of the predictions for the training samples in a cell."""
         leaves = self.tree.leaves_below(cell)
         mass = sum(float(self.tree.layers[leaf.layer].mass[leaf.number]) for leaf in leaves)
         return sum(self._loss(leaf) for leaf in leaves) / mass if mass > 0.0 else 0.0
@@ -235,6 +244,7 @@ class TreeSession(Growth):
             k *= 2
         if cells.count[leaf.number] == 0:
             return False
+        count_errors(self.task, self.tree, own)
         self.candidates.pop(leaf, None)  # if the tree has learned from a stream
         return True
 
@@ -259,6 +269,8 @@ class TreeSession(Growth):
         self.n_leaves = self.tree.n_leaves
         self.entropy, self.n_seen = state["entropy"], state["n_seen"]
         self.task.smoothing = float(state["smoothing"])
+        if any("predicted_loss" not in cells for cells in state["layers"]):  # an older file
+            recount_errors(self.task, self.tree)
         if isinstance(self.task, Outputs):  # older files have no bounds
             self.task.bounds[:] = state.get("bounds", [[-np.inf], [np.inf]])
         self.history = [GrowthPoint(tuple(point[0]), *point[1:]) for point in state["history"]]

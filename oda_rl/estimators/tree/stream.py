@@ -5,12 +5,14 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from oda_rl import storage
 from oda_rl._schema import GENERATOR, Schema, Sizes, maybe
 from oda_rl._types import Array
-from oda_rl._validation import OF_DATA
+from oda_rl._validation import OF_DATA, targets_of
 from oda_rl.codebook.divergences import SMALLEST_SQUARE, Divergence
+from oda_rl.estimators.classes import number_known_classes
 from oda_rl.estimators.drift import (
     REGROWTH,
     RELEARN_AT,
@@ -96,6 +98,16 @@ class StreamTree(Forgetful, TreeEstimator):
             outputs = settings.kind == "regressor"
             self._units = OutputUnits.of(data, self._flat) if outputs else None
         return data if self._units is None else self._units(data)
+
+    def _known_data(self, X: ArrayLike, y: ArrayLike | None) -> Data:
+        """Validated samples in the units of the tree, with numbers of known classes."""
+        settings = self._session.settings
+        if y is not None and settings.kind != "clusterer":
+            y = targets_of(y, len(self._check_again(X)), self._sizes[1])
+        data = self._check(settings, X, y, None, reset=False)
+        if settings.kind == "classifier":
+            data = number_known_classes(self.classes_, data)
+        return self._in_units(settings, data, reset=False)
 
     def _watch_from(self, data: Data) -> None:
         """Begin to watch a stream that follows a fit to these samples.

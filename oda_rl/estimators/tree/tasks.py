@@ -4,7 +4,7 @@ A task prepares the samples for the annealer, adds samples to the tallies of the
 class or the local model of a cell and its error from the tally, and predicts.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,6 @@ from oda_rl.estimators.classification.book import probabilities, with_half_vote
 from oda_rl.estimators.targets import Data, within_reach
 from oda_rl.estimators.tree import kernels
 from oda_rl.estimators.tree.cells import Cells, Children, split_tally
-from oda_rl.estimators.tree.settings import TreeSettings
 from oda_rl.estimators.tree.tree import Tree
 
 
@@ -26,6 +25,14 @@ class Prior(NamedTuple):
 
     tally: Array
     model: Array
+
+
+def last_of(steps: Iterator[tuple[Labels, Labels, Array]]) -> Array:
+    """The last prediction for each sample among those of `predict_by_layer`."""
+    out = next(steps)[2]
+    for rows, _, predicted in steps:
+        out[rows] = predicted
+    return out
 
 
 class Partition:
@@ -108,11 +115,7 @@ class Partition:
         """Leaves of samples; in subclasses, log(pi_c p(x | c)) or shares of the classes, or outputs."""
         if not self.prunes_after_growth:
             return tree.leaf_numbers(samples)
-        steps = self.predict_by_layer(tree, samples)
-        out = next(steps)[2]
-        for rows, _, predicted in steps:
-            out[rows] = predicted
-        return out
+        return last_of(self.predict_by_layer(tree, samples))
 
 
 class Classes(Partition):
@@ -244,12 +247,8 @@ class Outputs(Partition):
         right = squares.min(initial=0.0) >= 0.0 and np.all(products**2 <= (1.0 + 1e-6) * most)
         expect(right, "tally", "has inconsistent products", "sums of products of inputs")
         right = energies.min(initial=0.0) >= 0.0 and np.allclose(products[:, 0, 0], cells["mass"])
-        expect(
-            right,
-            "tally",
-            "has negative squares or another weight than mass",
-            "non-negative sums, and the weight of the samples",
-        )
+        wrong = "has negative squares or another weight than mass"
+        expect(right, "tally", wrong, "non-negative sums, and the weight of the samples")
 
     def annealed(self, scaled: Array, targets: NDArray[Any]) -> tuple[Array, Labels]:
         """Inputs and weighted outputs side by side, with labels of zero."""
@@ -263,17 +262,26 @@ class Outputs(Partition):
             self.bounds[1] = np.maximum(self.bounds[1], data.targets.max(axis=0))
         kernels.add_products(self._basis(scaled), data.targets, data.weight, at, cells.tally)
 
-    def predict_by_layer(self, tree: Tree, samples: Array) -> Iterator[tuple[Labels, Labels, Array]]:
-        """Yield smoothed outputs of samples by the models of the cells, (n_samples, n_outputs)."""
+    def predict_by_layer(
+        self, tree: Tree, samples: Array, ways: Iterator[Any] | None = None
+    ) -> Iterator[tuple[Labels, Labels, Array]]:
+        """Yield smoothed outputs of samples by the models of the cells, (n_samples, n_outputs).
+
+        `ways` leads the samples down, as `Tree.walk` does by default.
+        """
         root = np.zeros(len(samples), dtype=np.int64)
         scaled = tree.features(0, samples)
         above = self.apply(tree.layers[0], scaled, root)
         yield np.arange(len(samples)), root, above.copy()
-        for layer, scaled, rows, at, _ in tree.walk(samples):
+        for layer, scaled, rows, at, _ in ways or tree.walk(samples):
             cells = tree.layers[layer]
-            own = cells.mass[at] / np.maximum(cells.mass[at] + self.smoothing, 1e-300)
+            own = self.own_part(cells.mass[at])
             above[rows] += own[:, None] * (self.apply(cells, scaled, at) - above[rows])
             yield rows, at, above[rows]
+
+    def own_part(self, mass: Array) -> Array:
+        """The part of predictions that is due to cells with this `mass`, not to the cells above."""
+        return np.asarray(mass / np.maximum(mass + self.smoothing, 1e-300))
 
     def sample_losses(self, predicted: Array, data: Data) -> Array:
         """Weighted squared errors, summed over the outputs."""
@@ -336,15 +344,3 @@ class Outputs(Partition):
             theta[0] -= mean @ theta[1:]
         loss = energy - 2.0 * float((theta * moments).sum()) + float((theta * (products @ theta)).sum())
         return theta, max(loss, 0.0)
-
-
-def task_for(
-    settings: TreeSettings, n_features: Sequence[int], n_classes: int, n_outputs: int
-) -> Partition:
-    """Make the task for a tree with these settings and sizes."""
-    if settings.kind == "classifier":
-        return Classes(n_classes, settings.rule)
-    if settings.kind == "clusterer":
-        return Partition()
-    weight = settings.output_weight / np.sqrt(n_outputs)
-    return Outputs(n_outputs, settings.linear, weight, settings.ridge, max(n_features))

@@ -155,7 +155,8 @@ class Tree:
         self.layers = [self.new_cells(layer) for layer in range(len(state))]
         for cells, arrays in zip(self.layers, state, strict=True):
             for name in ("location", *NAMES):
-                setattr(cells, name, np.ascontiguousarray(arrays[name]))
+                own = arrays.get(name, arrays["loss"])  # older files have no predicted_loss
+                setattr(cells, name, np.array(own, order="C"))
 
     def of_state(self, state: list[dict[str, Any]]) -> "Tree":
         """Make another tree with the same features and sizes, and layers from `get_state`."""
