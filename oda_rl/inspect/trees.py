@@ -247,7 +247,7 @@ def _decisions_of(model: "MultiResolutionODA", cells: Sequence["Cell"]) -> Seque
     if kind != "regressor":
         return [None] * len(cells)
     found = model._outputs_at(cells)
-    return found.tolist() if found.ndim == 1 else found
+    return found.tolist() if found.ndim == 1 else list(found)
 
 
 def _losses_below(model: "MultiResolutionODA") -> list[Array]:

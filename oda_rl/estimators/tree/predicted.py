@@ -53,7 +53,7 @@ def recount_errors(task: Partition, tree: Tree) -> None:
     Where the resolution changes, linear models above a cell are left out: their errors on its samples
     cannot be computed from its tally.
     """
-    above = np.empty(0)
+    above = np.empty((0, 0, 0))
     for depth, cells in enumerate(tree.layers):
         cells.predicted_loss[:] = cells.loss
         if not isinstance(task, Outputs) or task.smoothing == 0.0:
