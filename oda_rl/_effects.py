@@ -1,13 +1,14 @@
 """Effects of single features on outputs, as additional features: for levels, codes and bends."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import fdtrc
 
-from oda_rl._ridge import Ridge, solve_primal, tried
+from oda_rl._ridge import Ridge, one_thread, solve_primal, tried
 from oda_rl._schema import Rules, Schema, Sizes, expect
 from oda_rl._statistics import are_rising, quantiles, standardised, variances
 from oda_rl._types import Array
@@ -18,6 +19,10 @@ from oda_rl._validation import OF_DATA, SMALLEST_DEVIATION
 LEVELS, QUANTILES, FEWEST = 24, 10, 3
 # All effects together have at most MOST_NUMBERS knots, and at most PART times the number of samples.
 MOST_NUMBERS, PART = 500, 0.5
+# If these are too few, features are screened in some rounds: those with an effect of significance ALPHA,
+# corrected for the number of features, have knots. Lines and knots together are then at most
+# MOST_COLUMNS times the number of samples.
+ROUNDS, ALPHA, MOST_COLUMNS = 3, 0.05, 0.67
 # The squared error of a sum of effects on samples left out must be below CLEARLY times that of a linear
 # model. An effect must deviate from a line by more than LEAST_BEND of the variance of the outputs. At
 # most MOST_EFFECTS are returned.
@@ -98,8 +103,8 @@ class FeatureSums(NamedTuple):
     """Sums of functions of one feature each, one for each of several targets, by ridge regression.
 
     For each feature, `knots` are its knots and `values` (n_knots, n_targets) the values of the functions
-    there. A feature with too few values for a bend has a line, given at its two ends. `score_of_lines`
-    is the score of a ridge regression with lines only.
+    there. A feature without knots has a line, given at its two ends. `score_of_lines` is the score of a
+    ridge regression with lines only.
     """
 
     knots: list[Array]
@@ -111,9 +116,9 @@ class FeatureSums(NamedTuple):
     def of(cls, samples: Array, target: Array, weight: Array) -> Self | None:
         """Fit the sums to a standardised `target` (n_samples, n_targets).
 
-        Returns None if no feature has enough values, or if there are too many features for the samples.
+        Returns None if no feature has knots; see `knots_of`.
         """
-        own = knots_of(samples, weight)
+        own = knots_of(samples, weight, target)
         if own is None:
             return None
         total = weight.sum()
@@ -126,8 +131,13 @@ class FeatureSums(NamedTuple):
         columns = np.hstack([part * one for part, one in zip(hats, unit, strict=True)])
         columns -= weight @ columns / total
         alone = _solved(linear, target, weight)
-        found = _solved(np.hstack([linear, columns]), target, weight)
-        d, theta = samples.shape[1], found.solution
+        d = samples.shape[1]
+        # Lines of features without knots are left out if samples would be too few for all columns.
+        enough = d + columns.shape[1] <= MOST_COLUMNS * len(samples)
+        lines = np.array([enough or len(knots) > 0 for knots in own])
+        found = _solved(np.hstack([linear[:, lines], columns]), target, weight)
+        theta = np.zeros((d + columns.shape[1], target.shape[1]))
+        theta[np.r_[lines, np.ones(columns.shape[1], dtype=np.bool_)]] = found.solution
         ends = np.stack([samples.min(axis=0), samples.max(axis=0)])
         knots = [own[j] if len(own[j]) > 0 else ends[:, j] for j in range(d)]
         values = [(at[:, None] - mean[j]) / width[j] * theta[j] for j, at in enumerate(knots)]
@@ -137,14 +147,26 @@ class FeatureSums(NamedTuple):
         return cls(knots, values, found, alone.score)
 
 
-def knots_of(samples: Array, weight: Array) -> list[Array] | None:
+def knots_of(samples: Array, weight: Array, target: Array | None = None) -> list[Array] | None:
     """The knots of each feature: none if it hardly varies or has too few values.
 
-    Returns None if no feature has knots, or if there would be too many for the number of samples.
+    If there would be too many for the number of samples, only features with an effect on a standardised
+    `target` (n_samples, n_targets) have knots. Returns None if no feature has knots.
     """
+    found = _knots_of(samples, weight, range(samples.shape[1]))
+    if found is None and target is not None:
+        chosen = _screened(samples, weight, target)
+        while chosen and found is None:
+            found = _knots_of(samples, weight, chosen)
+            chosen = chosen[:-1]
+    return found
+
+
+def _knots_of(samples: Array, weight: Array, chosen: Collection[int]) -> list[Array] | None:
+    """As `knots_of`, for the `chosen` features only; None if there are too many."""
     n = len(samples)
     most = min(MOST_NUMBERS, int(PART * n))
-    values = [np.unique(x) for x in samples.T]
+    values = [np.unique(x) if j in chosen else x[:0] for j, x in enumerate(samples.T)]
     n_levels = sum(len(one) for one in values if len(one) <= LEVELS)
     many = sum(len(one) > LEVELS for one in values)
     n_quantiles = min(QUANTILES, (most - n_levels) // max(many, 1))
@@ -157,6 +179,48 @@ def knots_of(samples: Array, weight: Array) -> list[Array] | None:
         varies = len(one) >= FEWEST and one[-1] - one[0] > SMALLEST_DEVIATION
         found.append(one if varies else one[:0])
     return found if any(len(one) > 0 for one in found) else None
+
+
+def _screened(samples: Array, weight: Array, target: Array) -> list[int]:
+    """Features with a significant effect on a target, the most significant first in each round.
+
+    A round tests functions of each feature alone on what those found before leave unexplained, as small
+    effects show only once large ones are accounted for. (Fan and Lv, "Sure independence screening for
+    ultrahigh dimensional feature space", 2008, section 4.)
+    """
+    rows = tried(len(samples))
+    samples, weight, target = samples[rows], weight[rows], target[rows]
+    root, found = np.sqrt(weight)[:, None], list[int]()
+    columns, bases = [], []
+    with one_thread():
+        for x in samples.T:
+            own = _knots_of(x[:, None], weight, [0])
+            columns.append(root * _hats(x, own[0])[:, 1:] if own else root[:, :0])
+            bases.append(np.linalg.qr(np.hstack([root, columns[-1]]))[0])
+        rest = root * target
+        for _ in range(ROUNDS):
+            p = np.array([_p_value(basis, rest) for basis in bases])
+            new = [j for j in np.argsort(p).tolist() if p[j] < ALPHA / len(p) and j not in found]
+            if not new:
+                break
+            found += new[:MOST_EFFECTS]
+            known = np.hstack([root, *(columns[j] for j in found)])
+            rest = root * target - known @ np.linalg.lstsq(known, root * target)[0]
+    return found
+
+
+def _p_value(basis: Array, target: Array) -> float:
+    """Of an F test whether an orthonormal basis explains more of some target than its first column.
+
+    The least of all columns of `target` (n_samples, n_targets), times their number.
+    """
+    (n, q), m = basis.shape, target.shape[1]
+    if q == 1 or n <= q:
+        return 1.0
+    explained = (basis.T @ target) ** 2
+    left = (target**2).sum(axis=0) - explained.sum(axis=0)
+    ratio = explained[1:].sum(axis=0) / (q - 1) / np.maximum(left / (n - q), 1e-300)
+    return float(m * fdtrc(q - 1, n - q, ratio).min())
 
 
 def _hats(x: Array, knots: Array) -> Array:

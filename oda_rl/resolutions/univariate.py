@@ -79,8 +79,9 @@ class EffectMap(AddingMap):
 
     `fit` finds all effects together as a sum that is nearest to the outputs y. They are linear between
     the values of a feature with few values, else between its quantiles. A feature that merely numbers
-    categories thus gets a feature that shows their effect. Without y, or if the sum is no better than a
-    linear model on samples left out, nothing is appended.
+    categories thus gets a feature that shows their effect. With too few samples for so many features,
+    only those with a significant effect get one. Without y, or if the sum is no better than a linear
+    model on samples left out, nothing is appended.
 
     Attributes
     ----------

@@ -44,6 +44,28 @@ def test_nothing_bends_along_a_plane_or_by_chance():
     assert Effects.of(np.ones((500, 3)), rng.normal(size=(500, 1)), one) is None
 
 
+@pytest.mark.parametrize("levels", [True, False])
+def test_few_of_many_features_have_effects(levels):
+    """The samples are too few for knots of all features; small effects show after large ones."""
+    rng = np.random.default_rng(100)
+    X = rng.integers(-3, 4, (120, 90)) / 3.0 if levels else rng.uniform(-1.0, 1.0, (120, 90))
+    y = 5.0 * X[:, 7] + 4.0 * X[:, 3] ** 2 + np.cos(4.0 * X[:, 50]) + 0.1 * rng.normal(size=120)
+    effects, leverage = Effects.of(X, y[:, None], np.ones(120))
+    assert {3, 50} <= set(effects.feature.tolist()) <= {3, 7, 50}
+    assert leverage.mean() < 0.5
+    assert Effects.of(X, rng.normal(size=(120, 1)), np.ones(120)) is None
+    two = np.column_stack([rng.normal(size=120), y])
+    assert {3, 50} <= set(Effects.of(X, two, np.ones(120))[0].feature.tolist())
+
+
+def test_a_regressor_finds_few_of_many_features():
+    rng = np.random.default_rng(100)
+    X = rng.uniform(-1.0, 1.0, (400, 40))
+    y = 4.0 * X[:, 0] ** 2 + np.sin(4.0 * X[:, 1])
+    model = ODARegressor(max_codevectors=5, kernel=None, pilot_rounds=1, random_state=0)
+    assert model.fit(X[:90], y[:90]).score(X[90:], y[90:]) > 0.8
+
+
 def test_slopes_of_effects():
     X, y = coded(1000, 0)
     effects, _ = Effects.of(X, y[:, None], np.ones(1000))
