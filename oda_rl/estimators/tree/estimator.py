@@ -64,8 +64,10 @@ class MultiResolutionODA(StreamTree):
         Largest number of leaves. Cells with the largest errors are split first.
     validation : int, "auto" or None, default="auto"
         Number of parts into which `fit` divides the data of a classifier or regressor. Each is left out
-        once, to find the error that a leaf must save to be kept; "auto" is 3. None keeps all splits that
-        lower the training error. With `max_leaves` nothing is pruned, and every split must help at once.
+        once, to find the error that a leaf must save to be kept; "auto" is 3. Each has at least 20
+        samples, so that few samples have fewer parts; with less than 40, none is left out. None keeps
+        all splits that lower the training error. With `max_leaves` nothing is pruned, and every split
+        must help at once.
     n_jobs : int or None, default=None
         Threads in which `fit` grows branches; the result does not depend on their number.
     forgetting : {"adwin", None}, default="adwin"

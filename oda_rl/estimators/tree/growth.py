@@ -27,6 +27,9 @@ PASSES = 2
 # Least number of samples per codevector of a region, and least number of samples between two checks.
 SAMPLES_PER_CODEVECTOR = 3
 MIN_REGION_CHECK_INTERVAL = 30
+# Least number of samples in each part of the validation. With fewer than FEW samples, the smoothing is
+# at least that of few, since these cannot show how uncertain probabilities are.
+LEAST_PART, FEW = 20, 300
 UNLIMITED = 2**62
 
 
@@ -149,11 +152,10 @@ class Growth:
         self.grow(layers, data)
         if not (layers and self.prunes_after_growth):
             return
-        n_parts, price = self.settings.validation, 0.0
-        if n_parts is not None and len(data.weight) >= self.task.least_part * n_parts:
-            price, self.task.smoothing = find_price(self, layers, data, n_parts)
-        elif n_parts is not None:
-            self.task.smoothing = self.task.smoothing_of_few
+        price, n = 0.0, len(data.weight)
+        if self.settings.validation is not None:
+            price, found = find_price(self, layers, data, min(self.settings.validation, n // LEAST_PART))
+            self.task.smoothing = max(found, self.task.smoothing_of_few) if n < FEW else found
         cut = cuts(self.tree, layers, price)
         self.history = [point for point in self.history if not self._is_below(point.path, cut)]
         self.tree.prune(cut)

@@ -61,8 +61,10 @@ def find_price(
     since the highest that does not change the trees of a part of the samples may cut the tree of all
     samples to its root. For outputs, the smoothing with the least errors is chosen; for classes, the
     least smoothing whose probabilities are not clearly worse than the best, since the number of errors
-    is too small to decide.
+    is too small to decide. With fewer than two parts, both are 0.
     """
+    if n_parts < 2:
+        return 0.0, 0.0
     left_out = [
         (grown, data, [cuts(grown.tree, layers, price) for price in PRICES])
         for grown, data in _leave_out(growth, layers, data, n_parts)

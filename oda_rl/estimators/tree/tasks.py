@@ -39,8 +39,7 @@ class Partition:
     """Clustering: the error of a cell is the sum of the divergences from its codevector."""
 
     by_labels = False
-    least_part = 100  # least number of samples in each part of the validation
-    # Candidates for the smoothing towards the cells above (see `Outputs`), and that of few samples.
+    # Candidates for the smoothing towards the cells above (see `Outputs`), and the least of few samples.
     smoothings: tuple[float, ...] = (0.0,)
     smoothing_of_few = smoothing = 0.0
     # Whether a split may pay only together with splits below it; every split lowers a divergence.
@@ -228,8 +227,6 @@ class Outputs(Partition):
         self.n_tally = q * q + q * n_outputs + n_outputs
         self.smoothing = 0.0
         self.bounds = np.array([[np.inf], [-np.inf]]).repeat(n_outputs, axis=1)
-        if linear:  # linear models need validation even with few samples, since they overfit these
-            self.least_part = 30
 
     def n_model(self, n_features: int) -> int:
         """Number of parameters of a cell's local model in a resolution with `n_features`."""
