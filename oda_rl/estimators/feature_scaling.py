@@ -68,7 +68,7 @@ def _keeps_samples_small(shift: Array, matrix: Array) -> None:
         steep * SMALLEST_DEVIATION <= 1e3,
         "matrix",
         f"has {steep:.2g}",
-        "at most {1e3 / SMALLEST_DEVIATION:g}",
+        f"at most {1e3 / SMALLEST_DEVIATION:g}",
     )
     expect(far <= 1e30, "shift", f"moves samples by {far:.2g}", "at most 1e30")
 

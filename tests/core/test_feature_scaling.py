@@ -5,6 +5,10 @@ import pytest
 from samples import blobs
 
 from oda_rl import ODAPartition
+from oda_rl._schema import RefusedError, check
+from oda_rl.estimators.feature_scaling import SCALING
+
+LEARNED = SCALING.schemas[1]
 
 
 def test_features_of_other_units_are_standardised_where_they_would_dominate():
@@ -64,3 +68,9 @@ def test_a_scale_is_as_if_the_data_were_divided_by_it(tmp_path):
 def test_a_bad_scale_is_refused(scale):
     with pytest.raises(ValueError, match="scale must be 2 finite numbers"):
         ODAPartition(3, scale=scale).fit(blobs())
+
+
+def test_a_stored_scaling_that_makes_samples_too_large_is_refused_with_the_bound():
+    shift, scaling = np.zeros(1), np.full((1, 1), 1e64)
+    with pytest.raises(RefusedError, match=r"has 1e\+64; expected at most 1e\+63$"):
+        check(LEARNED, {"shift": shift, "matrix": scaling, "inverse": 1.0 / scaling}, {"d": 1})
