@@ -14,7 +14,6 @@ from oda_rl._types import Array, Labels
 # If standard deviations of features differ by a larger ratio, the smaller ones have no influence.
 # The deviations are those of the first N_COMPARED samples.
 UNLIKE, N_COMPARED = 1e6, 1000
-RESCALE = "rescale the features, for example with sklearn.preprocessing.StandardScaler"
 # The largest absolute value of data, so that products of variances are still finite.
 LARGEST = 1e75
 OF_DATA = f"[{-LARGEST}, {LARGEST}]"  # the interval for schemas
@@ -134,7 +133,7 @@ def check_class_weight(class_weight: Any) -> None:
             )
 
 
-def warn_of_scales(samples: Array, remedy: str) -> None:
+def warn_of_scales(samples: Array) -> None:
     """Warn if features of samples (n, n_features) differ too much in scale for a common distance."""
     deviation = samples[:N_COMPARED].std(axis=0)
     varying = np.flatnonzero(deviation > 0.0)
@@ -144,7 +143,8 @@ def warn_of_scales(samples: Array, remedy: str) -> None:
     if deviation[most] > UNLIKE * deviation[least]:
         warnings.warn(
             f"feature {most} has a standard deviation of {deviation[most]:.2g}, and feature {least} "
-            f"one of {deviation[least]:.2g}, too small to have any influence: {remedy}.",
+            f"one of {deviation[least]:.2g}, too small to have any influence: rescale the features, for "
+            "example with sklearn.preprocessing.StandardScaler.",
             UserWarning,
             stacklevel=4,
         )

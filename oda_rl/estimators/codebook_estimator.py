@@ -9,7 +9,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from oda_rl._schema import Rules, Sizes, expect, some
 from oda_rl._types import Array
-from oda_rl._validation import RESCALE, numbers_of, warn_of_scales
+from oda_rl._validation import numbers_of, warn_of_scales
 from oda_rl.codebook.association import assign
 from oda_rl.codebook.lloyd import cell_moments, mean_divergence
 from oda_rl.density import box_around, cell_variances, histogram, log_density
@@ -268,7 +268,7 @@ class CodebookEstimator(
         """Validated samples and weights; samples of weight zero are left out."""
         data = check_data(self, self._divergence, X, None, sample_weight, reset=reset, targets="none")
         if reset and getattr(self, "scale", None) is None:
-            warn_of_scales(data.samples, RESCALE)
+            warn_of_scales(data.samples)
         return data.samples, data.weight
 
     def _with_unused(self, X: ArrayLike, sample_weight: ArrayLike | None, samples: Array) -> Array:

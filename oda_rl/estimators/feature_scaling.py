@@ -14,7 +14,6 @@ from oda_rl._types import Array, Labels
 from oda_rl._validation import (
     CONSTANT,
     OF_DATA,
-    RESCALE,
     SMALLEST_DEVIATION,
     check_scale,
     warn_of_scales,
@@ -308,7 +307,7 @@ def chosen_scale(given: ArrayLike | str | None, samples: Array, weight: Array) -
     else:
         found = None if given is None else check_scale(given, samples.shape[1])
     if found is None:
-        warn_of_scales(samples, RESCALE)
+        warn_of_scales(samples)
     return found
 
 

@@ -44,17 +44,17 @@ def label_colours(n_labels: int) -> list[str]:
     return [to_hex(colour) for colour in colormaps["turbo"](np.linspace(0.05, 0.95, n_labels))]
 
 
-def tinted(colour: Any, part: float = TINT) -> tuple[float, float, float]:
-    """A colour mixed with white, of which it makes up `part`."""
+def tinted(colour: Any) -> tuple[float, float, float]:
+    """A colour mixed with white, of which it makes up the part `TINT`."""
     from matplotlib.colors import to_rgb
 
-    red, green, blue = (1.0 - part + part * channel for channel in to_rgb(colour))
+    red, green, blue = (1.0 - TINT + TINT * channel for channel in to_rgb(colour))
     return red, green, blue
 
 
-def areas(weights: NDArray[np.float64], least: float = 12.0, most: float = 220.0) -> NDArray[np.float64]:
+def areas(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """Areas of markers by weight, in points squared; the largest one is smaller if there are many."""
-    most = max(2.0 * least, min(most, 8000.0 / max(len(weights), 1)))
+    least, most = 12.0, max(24.0, min(220.0, 8000.0 / max(len(weights), 1)))
     heaviest = float(weights.max(initial=0.0))
     if heaviest <= 0.0:  # no weights are known
         return np.full(len(weights), 0.5 * (least + min(most, 100.0)))
