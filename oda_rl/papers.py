@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -89,8 +88,7 @@ class _Literal(Checked):
     ) -> None:
         """Anneal in passes over the samples, from the first sample of each label (Algorithm 4)."""
         divergence = self._settings(begin=True)
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        rng = np.random.default_rng(seed)
+        rng = self._generator()
         book = Codebook(samples.shape[1], {"theta": (n_parameters, "mean")}, divergence)
         order = rng.permutation(len(samples))
         kinds, first = np.unique(labels[order], return_index=True)

@@ -4,9 +4,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from oda_rl import storage
@@ -24,7 +22,6 @@ from oda_rl.inspect.model import InspectMixin
 class Stored(Checked):
     """An estimator that can be stored in a model file, and that makes its random generator."""
 
-    random_state: Any
     # An attribute that exists once the estimator is fitted.
     _learned: ClassVar[str] = "codevectors_"
 
@@ -73,10 +70,6 @@ class Stored(Checked):
     def _set_state(self, state: dict[str, Any]) -> None:
         """Restore the state that `_get_state` returned, in a new estimator."""
         raise NotImplementedError
-
-    def _generator(self) -> np.random.Generator:
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        return np.random.default_rng(seed)
 
 
 class Estimator(InspectMixin, Stored):

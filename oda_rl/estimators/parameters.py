@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -94,10 +95,15 @@ class Checked(BaseEstimator):
     _own_constraints: ClassVar[dict[str, Any]] = {}
     _known: tuple[tuple[Any, ...], Any] | None = None
     _begun: dict[str, Any]
+    random_state: Any
 
     @property
     def _parameter_constraints(self) -> dict[str, Any]:
         return CONSTRAINTS | self._own_constraints
+
+    def _generator(self) -> np.random.Generator:
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        return np.random.default_rng(seed)
 
     def _read_parameters(self) -> Any:
         """Return the parameters ready for use; raise a ValueError for an invalid combination."""
