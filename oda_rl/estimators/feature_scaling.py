@@ -39,7 +39,8 @@ UNSCALED_Z, N_TRIED = 2.0, 1000
 # deviation is more than UNLIKE times the smallest.
 DOMINATED, UNLIKE = 0.1, 10.0
 
-# Schemas of a `Scaling` of d features, and of the arrays of `Moments` for C classes.
+# Schemas of the scales of d features, of a `Scaling`, and of the arrays of `Moments` for C classes.
+OF_SCALE = f"float[d] in [{SMALLEST_DEVIATION}, inf)"
 SCALING = Either(
     {"shift": "float[0]", "matrix": "float[0, 0]", "inverse": "float[0, 0]"},
     Rules(

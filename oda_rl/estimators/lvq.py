@@ -8,13 +8,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from oda_rl._schema import Either, Rules, Schema, some
 from oda_rl._types import Array, Labels
-from oda_rl._validation import SMALLEST_DEVIATION, numbers_of
+from oda_rl._validation import numbers_of
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.classes import join_classes, labels_of
 from oda_rl.estimators.classification.base import CodebookClassifier
 from oda_rl.estimators.classification.book import ClassBook
 from oda_rl.estimators.classification.fine_tuning import STEP, VARIANTS, check_variant, learn
-from oda_rl.estimators.feature_scaling import NO_SCALING, Scaling, UnitsMixin, chosen_scale
+from oda_rl.estimators.feature_scaling import NO_SCALING, OF_SCALE, Scaling, UnitsMixin, chosen_scale
 from oda_rl.estimators.parameters import SCALES, choice, declared
 from oda_rl.estimators.targets import Data, make_place
 
@@ -145,7 +145,7 @@ class LVQ(UnitsMixin, CodebookClassifier):
             "_labels": Rules("int[K] in [0, C)", some),
             "_count": "float[K] in (0, inf)",
             "n_samples_seen_": "count",
-            "scale_": Either(None, f"float[d] in [{SMALLEST_DEVIATION}, inf)"),
+            "scale_": Either(None, OF_SCALE),
         }
 
     def _get_state(self) -> dict[str, Any]:

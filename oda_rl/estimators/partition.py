@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from oda_rl._schema import Rules, Schema, Sized
-from oda_rl._validation import SMALLEST_DEVIATION
 from oda_rl.codebook.annealer import BIFURCATIONS
 from oda_rl.codebook.continuing import continue_from
 from oda_rl.codebook.divergences import Divergence
@@ -16,7 +15,7 @@ from oda_rl.codebook.identities import IDENTITIES, are_numbered
 from oda_rl.codebook.schedule import PathPoint
 from oda_rl.estimators.codebook_estimator import FITTED, PartitionJudge
 from oda_rl.estimators.drift import UNDIVIDED, Watch, watch_schema
-from oda_rl.estimators.feature_scaling import scale_by
+from oda_rl.estimators.feature_scaling import OF_SCALE, scale_by
 from oda_rl.estimators.parameters import SCALES, choice, declared
 from oda_rl.estimators.partition_stream import StreamPartition
 from oda_rl.estimators.session_schema import run_schema
@@ -264,7 +263,7 @@ class ODAPartition(StreamPartition):
     def _schema(cls) -> dict[str, Schema]:
         fitted = {
             **FITTED,
-            "scale_?": f"float[d] in [{SMALLEST_DEVIATION}, inf)",
+            "scale_?": OF_SCALE,
             "cell_ids_": "count[K]",
             "codevector_labels_": "int[K] in [0, 0]",
             "temperature_": "float in (0, inf]",

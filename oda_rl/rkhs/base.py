@@ -10,9 +10,9 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from oda_rl._interrupts import all_or_nothing, interrupts_wait
 from oda_rl._schema import Either, Schema, Sizes
 from oda_rl._types import Array
-from oda_rl._validation import LARGEST, SMALLEST_DEVIATION, check_size, check_weights
+from oda_rl._validation import LARGEST, check_size, check_weights
 from oda_rl.estimators.base import Stored
-from oda_rl.estimators.feature_scaling import UnitsMixin, chosen_scale
+from oda_rl.estimators.feature_scaling import OF_SCALE, UnitsMixin, chosen_scale
 from oda_rl.estimators.parameters import AUTO, POSITIVE, SCALES, choice, declared
 from oda_rl.rkhs.bandwidth import ORDINARY
 from oda_rl.rkhs.hyperparameters import (
@@ -337,7 +337,7 @@ class KernelSGD(UnitsMixin, Stored):
         return declared(cls) | {
             "n_outputs": "count in [C, C] as m" if cls._by_classes else "count in [1, inf) as m",
             "outputs": cls._outputs_schema,
-            "scale": Either(None, f"float[d] in [{SMALLEST_DEVIATION}, inf)"),
+            "scale": Either(None, OF_SCALE),
             "bandwidth?": "float in (0, inf)",  # the initial one, which earlier versions did not find
             "machine": machine,
         }
