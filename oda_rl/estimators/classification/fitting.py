@@ -57,7 +57,8 @@ def fit_classes(session: Any, data: Data, n_classes: int, estimator: Any) -> Non
     begin_stage("all samples")
     choice = session.choice
     level = choice.level if choice.losses else None
-    session.take_over(anneal(own, annealing, session.rng, level, session.runs[0].payload))
+    session.runs = anneal(own, annealing, session.rng, level, session.runs[0].payload)
+    session.n_seen = sum(run.n_seen for run in session.runs)
     choice, cells = confirm(own, session.runs, choice, annealing)
     session.choice = choice
     book = own.book(cells, choice.own, choice.factor)

@@ -225,11 +225,6 @@ class ClassSession:
         )
         return data._replace(samples=self.scaling(samples))
 
-    def take_over(self, runs: list[Run]) -> None:
-        """Continue with the runs of a fit."""
-        self.runs = runs
-        self.n_seen = sum(run.n_seen for run in runs)
-
     def set_book(self, book: ClassBook, votes: Array | None) -> None:
         """Set the final codebook of a fit, also in the codebooks of the runs."""
         for c, run in enumerate(self.runs):
