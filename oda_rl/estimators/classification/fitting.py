@@ -15,6 +15,7 @@ from oda_rl.estimators.classification.judging import (
     limit_memory,
 )
 from oda_rl.estimators.classification.local_logits import LocalLogits, LogitAnnealer
+from oda_rl.estimators.classification.session import ClassSession
 from oda_rl.estimators.classification.validation import (
     TOLERANCE,
     Choice,
@@ -42,7 +43,7 @@ FIT_AT, FEWEST = (256, 512, 1024, 2048), 5
 FOLDS, FEW_SAMPLES, MORE_FOLDS = 3, 2000, 5
 
 
-def fit_classes(session: Any, data: Data, n_classes: int, estimator: Any) -> None:
+def fit_classes(session: ClassSession, data: Data, n_classes: int, estimator: Any) -> None:
     """Fit a new `ClassSession` to a data set; it can learn from a stream afterwards.
 
     The targets of `data` are class numbers, its weights have a mean of one. Of the `estimator`, the
@@ -84,7 +85,7 @@ def _rest_logits(local: LocalLogits) -> None:
 # -- a stream -----------------------------------------------------------------------------------------
 
 
-def fit_of_stream(session: Any, data: Data, losses: Array, estimator: Any) -> Any:
+def fit_of_stream(session: ClassSession, data: Data, losses: Array, estimator: Any) -> ClassSession:
     """A session that is fitted to all samples of a stream so far, or this one if that is not better.
 
     A fit of all but the latest must classify these clearly better than the present session did when they
@@ -107,18 +108,18 @@ def fit_of_stream(session: Any, data: Data, losses: Array, estimator: Any) -> An
     return found
 
 
-def _fitted(session: Any, data: Data, estimator: Any) -> Any:
+def _fitted(session: ClassSession, data: Data, estimator: Any) -> ClassSession:
     """A new session like this one, fitted to samples of positive weight."""
-    new = type(session)(session.settings, session.n_features, session.rng)
+    new = ClassSession(session.settings, session.n_features, session.rng)
     data = without_copies(data)
     weight = data.weight / data.weight.mean()
     fit_classes(new, data._replace(weight=weight), session.n_classes, estimator)
     return new
 
 
-def restarted(session: Any, recent: Data, rule: str) -> Any:
+def restarted(session: ClassSession, recent: Data, rule: str) -> ClassSession:
     """A session like this one that has learned from the recent samples of a stream alone."""
-    new = type(session)(session.settings, session.n_features, session.rng)
+    new = ClassSession(session.settings, session.n_features, session.rng)
     if rule == "bayes":
         begin_mixing(new, PATIENCE)  # the stream may change again
     new.insert_classes(list(range(session.n_classes)))
@@ -131,7 +132,7 @@ def restarted(session: Any, recent: Data, rule: str) -> Any:
 # -- the parts of a fit -------------------------------------------------------------------------------
 
 
-def _validate(session: Any, data: Data, scaled: ClassData, estimator: Any) -> LeftOut | None:
+def _validate(session: ClassSession, data: Data, scaled: ClassData, estimator: Any) -> LeftOut | None:
     """Make the choices of a session that need held-out samples; return results on these, None without.
 
     `data` are raw samples, `scaled` the same samples in scaled features.
