@@ -10,6 +10,7 @@ from scipy.linalg.lapack import dpstrf
 
 from oda_rl._jit import lean_kernel
 from oda_rl._schema import Either, Rules, expect
+from oda_rl._statistics import variances
 from oda_rl._types import Array, Labels
 from oda_rl._validation import (
     CONSTANT,
@@ -268,10 +269,8 @@ def _thin_roots(within: Array, rest: Array) -> tuple[Array, Array]:
 
 def deviations(samples: Array, weight: Array) -> tuple[Array, NDArray[np.bool_]]:
     """Standard deviations of features, and which of these are more than rounding errors."""
-    mean = np.average(samples, axis=0, weights=weight)
-    variance = np.average((samples - mean) ** 2, axis=0, weights=weight)
+    deviation = np.sqrt(variances(samples, weight))
     least = np.maximum(SMALLEST_DEVIATION, CONSTANT * np.abs(samples).max(axis=0))
-    deviation = np.sqrt(variance)
     return deviation, deviation > least
 
 

@@ -9,6 +9,7 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 
 from oda_rl._archive import compressed, decompressed
 from oda_rl._effects import LEVELS
+from oda_rl._statistics import variances
 from oda_rl._types import Array, Labels
 from oda_rl._validation import OF_DATA, check_size, check_weights
 from oda_rl.codebook.divergences import SMALLEST_SQUARE, Divergence
@@ -170,7 +171,7 @@ class OutputUnits(NamedTuple):
     def of(cls, data: Data, flat: bool) -> "OutputUnits":
         """Compute the units from samples; constant outputs get a deviation of one."""
         mean = np.average(data.targets, axis=0, weights=data.weight)
-        variance = np.average((data.targets - mean) ** 2, axis=0, weights=data.weight)
+        variance = variances(data.targets, data.weight)
         small = variance <= np.maximum(SMALLEST_SQUARE, 1e-24 * mean**2)
         return cls(mean, np.where(small, 1.0, np.sqrt(variance)), flat)
 

@@ -9,8 +9,8 @@ from scipy.special import softmax
 
 from oda_rl._statistics import Ranks, quantiles
 from oda_rl._types import Array
-from oda_rl._validation import CONSTANT, SMALLEST_DEVIATION
 from oda_rl.codebook.divergences import SMALLEST_SQUARE
+from oda_rl.estimators.feature_scaling import deviations
 from oda_rl.estimators.regression.mixture import (
     fit_mixture,
     most_cells,
@@ -81,14 +81,13 @@ class Scaling(NamedTuple):
             low[:n_inputs], high[:n_inputs] = range_of(samples[:, :n_inputs], weight)
             samples = np.clip(samples, low, high)
         mean = np.average(samples, axis=0, weights=weight)
-        deviation = np.sqrt(np.average((samples - mean) ** 2, axis=0, weights=weight))
-        size = np.abs(samples).max(axis=0)
-        constant = deviation <= np.maximum(SMALLEST_DEVIATION, CONSTANT * size)
+        deviation, varying = deviations(samples, weight)
         metric = np.ones(samples.shape[1])
         # Several outputs together count as much as one.
         n_outputs = samples.shape[1] - n_inputs
         metric[n_inputs:] = output_weight / np.sqrt(n_outputs)
-        deviation = np.where(constant, np.maximum(1.0, size), deviation)
+        size = np.maximum(1.0, np.abs(samples).max(axis=0))
+        deviation = np.where(varying, deviation, size)
         return cls(mean, deviation, metric, low, high, knots)
 
     def to_ranks(self, inputs: Array) -> Array:
