@@ -163,8 +163,7 @@ class LogitRun(RegressionRun):
             assert isinstance(self.annealer, LogitAnnealer)
             self.annealer.grow_hard(scaled, weight, trial.cells)
         codevectors = self.book.codevectors[:, :d]
-        distance = mixture.nearest_distances(scaled[:, :d], codevectors)
-        width = max(float(np.average(distance, weights=weight)), 1e-300)
+        width = max(mixture.mean_distance(scaled[:, :d], codevectors, weight), 1e-300)
         if len(codevectors) > 1:
             spacing = mixture.spacing(codevectors)
             width = max(width, NARROWEST * spacing)

@@ -97,13 +97,13 @@ def predict_outputs(
             out[t, j - d] = min(max(x, low[j] - beyond), high[j] + beyond)
 
 
-def nearest_distances(inputs: Array, codevectors: Array) -> Array:
-    """Squared distances (n_samples,) of inputs from the nearest codevector."""
+def mean_distance(inputs: Array, codevectors: Array, weight: Array) -> float:
+    """The mean squared distance of inputs from the nearest codevector."""
     location, k = np.ascontiguousarray(codevectors.T), len(codevectors)
     out = np.zeros((len(inputs), k))
     for x, row in zip(inputs, out, strict=True):
         add_distances(x, 0, len(x), location, k, row)
-    return np.asarray(out.min(axis=1))
+    return float(np.average(out.min(axis=1), weights=weight))
 
 
 def spacing(codevectors: Array) -> float:
@@ -118,7 +118,7 @@ def width_of_cells(inputs: Array, codevectors: Array, weight: Array) -> float:
 
     It is at least a part of their spacing: if the inputs in each cell are equal, any slopes fit them.
     """
-    width = float(np.average(nearest_distances(inputs, codevectors), weights=weight))
+    width = mean_distance(inputs, codevectors, weight)
     return max(width, LEAST_WIDTH * spacing(codevectors), 1e-300)
 
 

@@ -13,8 +13,8 @@ from oda_rl.codebook.divergences import SMALLEST_SQUARE
 from oda_rl.estimators.feature_scaling import deviations
 from oda_rl.estimators.regression.mixture import (
     fit_mixture,
+    mean_distance,
     most_cells,
-    nearest_distances,
     predict_all,
 )
 from oda_rl.estimators.regression.widening import FIRST_STEP, admit_samples
@@ -233,8 +233,7 @@ def learn_pilot(
     space = inputs if followed is None else np.hstack([inputs, followed * metric[d:]])
     run = Run(settings, space.shape[1], rng)
     codevectors = run.fit(space[chosen], weight)[:, :d]
-    distance = nearest_distances(inputs[chosen], codevectors)
-    width = max(SOFTNESS * float(np.average(distance, weights=weight)), SMALLEST_SQUARE)
+    width = max(SOFTNESS * mean_distance(inputs[chosen], codevectors, weight), SMALLEST_SQUARE)
     outputs = standard[chosen, d:]
     theta = fit_mixture(inputs[chosen], outputs, weight, codevectors, width, True).theta
     predicted = np.empty((n, outputs.shape[1]))
