@@ -6,7 +6,6 @@ import numpy as np
 
 from oda_rl._types import Array
 from oda_rl._validation import check_scale
-from oda_rl.codebook.association import assign
 from oda_rl.codebook.continuing import continue_from
 from oda_rl.estimators.base import StreamEstimator
 from oda_rl.estimators.clusters import ClustersMixin
@@ -144,10 +143,8 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
         old, annealer = self._run, found.annealer
         assert annealer is not None
         assert old.identities is not None
-        book, n = annealer.codebook, len(samples)
-        nearest, closest, second = np.empty(n, dtype=np.int64), np.empty(n), np.empty(n)
-        kind, k = self._divergence.kind, len(book)
-        assign(kind, samples, None, False, book.location, None, k, nearest, closest, second)
+        book = annealer.codebook
+        nearest = self._divergence(samples, book.codevectors).argmin(axis=1)
         continue_from(annealer, samples, weight, nearest)
         apart = self._divergence(codevectors, old.codebook()[0])
         number, distance = old.cell_ids[apart.argmin(axis=1)], apart.min(axis=1)
