@@ -52,6 +52,15 @@ class BookArrays(NamedTuple):
 
 
 @lean_kernel
+def length_of(axis, i):
+    """The length of the axis of cell `i`, which is its critical temperature (Theorem 5)."""
+    total = 0.0
+    for j in range(axis.shape[0]):
+        total += axis[j, i] * axis[j, i]
+    return math.sqrt(total)
+
+
+@lean_kernel
 def split(minimum, i, offset, n_cells, cells):
     """Split cell `i` into `i` and `n_cells`, at mu_i + offset and mu_i - offset.
 
@@ -99,10 +108,7 @@ def split_critical(kind, minimum, temperature, n_more, perturbation, n_cells, ce
     axis, d = cells.axis, cells.location.shape[0]
     offset, critical = np.empty(d), np.empty(n_cells)
     for i in range(n_cells):
-        total = 0.0
-        for j in range(d):
-            total += axis[j, i] * axis[j, i]
-        critical[i] = math.sqrt(total)
+        critical[i] = length_of(axis, i)
     before = n_cells
     while n_cells - before < n_more:
         i = np.argmax(critical)
@@ -206,10 +212,7 @@ def merge_ineffective(kind, temperature, n_cells, cells):
             x[j] = location[j, i]
         divergences(kind, x, location, 0, n_cells, distance)
         for k in range(i, n_cells):
-            critical[k] = 0.0
-            for j in range(x.shape[0]):
-                critical[k] += cells.axis[j, k] ** 2
-            critical[k] = math.sqrt(critical[k])
+            critical[k] = length_of(cells.axis, k)
         nearest, lowest = -1, temperature
         for k in range(i + 1, n_cells):
             if label[k] == label[i] and distance[k] < NEAR * temperature:

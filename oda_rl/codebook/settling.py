@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from oda_rl._jit import kernel, lean_kernel
 from oda_rl.codebook.association import BLOCK, EXACT, curvature, decay, divergences, is_euclidean
+from oda_rl.codebook.events import length_of
 from oda_rl.codebook.learning import MIN_LOCATION, MIN_WEIGHT
 
 # Critical temperatures have converged when an iteration changes none by more than this part of T.
@@ -148,17 +149,14 @@ def _iterate(kind, samples, points, temperature, n_cells, cells, moments):
     d, location, axis = samples.shape[1], cells.location, cells.axis
     along, place, before = np.empty((d, n_cells)), np.empty(d), np.empty((d, 1))
     for i in range(n_cells):
-        length = 0.0
-        for j in range(d):
-            length += axis[j, i] * axis[j, i]
-        length = max(math.sqrt(length), MIN_LOCATION)
+        length = max(length_of(axis, i), MIN_LOCATION)
         for j in range(d):
             along[j, i] = axis[j, i] / length * math.sqrt(curvature(kind, location[j, i]))
     _add_up(kind, samples, points, temperature, n_cells, cells, along, moments, False)
     total, largest, change, distance = moments[:n_cells, d].sum(), 0.0, 0.0, np.empty(1)
     origin = points.origin
     for i in range(n_cells):
-        mass, shift, old, new = moments[i, d], 0.0, 0.0, 0.0
+        mass, shift, old = moments[i, d], 0.0, length_of(axis, i)
         cells.weight[i] = max(mass / total, MIN_WEIGHT)
         if mass <= 0.0:
             continue
@@ -166,13 +164,11 @@ def _iterate(kind, samples, points, temperature, n_cells, cells, moments):
             place[j], before[j, 0] = origin[j] + moments[i, j] / mass, location[j, i]
             shift += along[j, i] * (place[j] - before[j, 0])
         for j in range(d):
-            old += axis[j, i] * axis[j, i]
             # The covariance about the new mean, times the direction: E[proj x] - E[proj] E[x]
             moment = moments[n_cells + i, j] / mass - shift * (place[j] - origin[j])
             axis[j, i] = math.sqrt(curvature(kind, before[j, 0])) * moment
-            new += axis[j, i] * axis[j, i]
             location[j, i] = place[j]
-        old, new = math.sqrt(old), math.sqrt(new)
+        new = length_of(axis, i)
         if abs(new - temperature) <= PATIENCE * abs(new - old):
             change = max(change, abs(new - old))
         divergences(kind, place, before, 0, 1, distance)
