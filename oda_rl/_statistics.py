@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from oda_rl._jit import kernel
+from oda_rl._jit import kernel, lean_kernel
 from oda_rl._schema import Sizes, expect
 from oda_rl._types import Array
 
@@ -82,6 +82,23 @@ def normal_scores(samples, knots, scores, out):
 @cache
 def _scores_of(n_knots: int) -> Array:
     return np.clip(ndtri(np.linspace(0.0, 1.0, n_knots)), -LIMIT, LIMIT)
+
+
+@lean_kernel
+def fill_softmax(scores, out):
+    """Fill `out` (n_classes,) with the softmax of scores; it may be `scores` itself.
+
+    Returns the largest score, and the sum of the exponentials of the differences from it.
+    """
+    top, total = scores[0], 0.0
+    for c in range(1, scores.shape[0]):
+        top = max(top, scores[c])
+    for c in range(scores.shape[0]):
+        out[c] = math.exp(scores[c] - top)
+        total += out[c]
+    for c in range(scores.shape[0]):
+        out[c] /= total
+    return top, total
 
 
 @kernel

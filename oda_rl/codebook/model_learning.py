@@ -8,13 +8,13 @@ of `gain` holds entry (j, k) of the inverse of the matrix of second moments of t
 `share` holds association probabilities of the cells.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oda_rl._jit import kernel, lean_kernel, vector_kernel
+from oda_rl._jit import kernel, vector_kernel
+from oda_rl._statistics import fill_softmax
 
 # Indices of `Models.figures`: the running mean of the squared distance of inputs from the nearest cell,
 # which determines how far cells overlap, and the mean squared error of predictions.
@@ -124,20 +124,6 @@ def follow_noise(y, scores, share, weight, n_cells, seen, noise):
             row[i] += weight * share[i] / max(seen[i], LEAST_SEEN) * (error * error - row[i])
 
 
-@lean_kernel
-def to_probabilities(scores):
-    """Convert logits to probabilities in place (softmax)."""
-    top = scores[0]
-    for c in range(scores.shape[0]):
-        top = max(top, scores[c])
-    total = 0.0
-    for c in range(scores.shape[0]):
-        scores[c] = math.exp(scores[c] - top)
-        total += scores[c]
-    for c in range(scores.shape[0]):
-        scores[c] /= total
-
-
 @kernel
 def learn_models(y, basis, share, weight, n_cells, theta, gain, direction, size, scores, link):
     """Take one step of recursive least squares in all cells, driven by the error of their mixture.
@@ -155,7 +141,7 @@ def learn_models(y, basis, share, weight, n_cells, theta, gain, direction, size,
         scores[c] = predict_output(basis, share, n_cells, theta, c)
     step = 1.0
     if link:
-        to_probabilities(scores)
+        fill_softmax(scores, scores)
         step = 2.0
     for c in range(y.shape[0]):
         error = y[c] - scores[c]

@@ -12,6 +12,7 @@ import math
 from typing import Any, NamedTuple
 
 from oda_rl._jit import lean_kernel
+from oda_rl._statistics import fill_softmax
 from oda_rl.rkhs.dictionary import add, evaluate, product, prune, rebuild, similarities
 from oda_rl.rkhs.hyperparameters import (
     BANDWIDTH,
@@ -87,14 +88,7 @@ def loss(kind, values, target, width, slope):
             slope[own] = -1.0
     elif kind == LOGISTIC:
         own = int(target[0])
-        largest = values[0]
-        for c in range(1, n):
-            largest = max(largest, values[c])
-        for c in range(n):
-            slope[c] = math.exp(values[c] - largest)
-            total += slope[c]
-        for c in range(n):
-            slope[c] /= total
+        largest, total = fill_softmax(values, slope)
         slope[own] -= 1.0
         total = math.log(total) + largest - values[own]
     else:
