@@ -1,6 +1,7 @@
 """Base classes of the estimators: checks, `fit` and `partial_fit`, model files."""
 
 from contextlib import AbstractContextManager, nullcontext
+from math import inf
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -92,6 +93,11 @@ class Estimator(InspectMixin, Stored):
     def _clear_lazy_attributes(self) -> None:
         for name in type(self)._lazy_attributes:
             self.__dict__.pop(name, None)
+
+    def _changed(self: Any) -> None:
+        """Count what has been learned; the first access computes the other fitted attributes again."""
+        self._set_counts()
+        self._clear_lazy_attributes()
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_progress"}
@@ -233,10 +239,16 @@ class StreamEstimator(Estimator):
             or not self._observe_one(run, X, y)
         ):
             return False
-        self._count()
+        self._set_counts()
         if "codevectors_" in self.__dict__:
             self._clear_lazy_attributes()
         return True
+
+    def _set_counts(self: Any) -> None:
+        run = self._run
+        self.n_samples_seen_ = run.n_seen
+        self.temperature_ = inf if run.annealer is None else run.annealer.temperature
+        self.converged_ = run.annealer is not None and run.annealer.done
 
     def _annealing(self) -> Any:
         """The settings of the run; the same object as long as no parameter changes."""

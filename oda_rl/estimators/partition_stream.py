@@ -63,8 +63,7 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
         if isinstance(self.scale, str) and self._run.annealer is None:
             self._choose_scale(data)
         self._run.observe(self._scaled(data.samples), data.weight)
-        self._count()
-        self._clear_lazy_attributes()
+        self._changed()
 
     def _observe_one(self, run: Run, X: Array, y: Any) -> bool:
         return self._watched_few(X, NO_TARGET, observe_one, run, self._scaled(X)) > 0
@@ -103,8 +102,7 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
         self._follow(found, self._scaled(recent.samples), recent.weight, codevectors)
         self._run = found
         self._n_repeated = found.n_seen - len(recent.weight)
-        self._count()
-        self._clear_lazy_attributes()
+        self._changed()
 
     def _is_late(self, n: int) -> bool:
         """Whether n samples are too few to be fitted, or the parameters do not allow that."""
@@ -198,10 +196,4 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
         self.n_codevectors_ = len(self.codevectors_)
         self.cell_ids_ = self._run.cell_ids
         self.codevector_labels_ = np.zeros(self.n_codevectors_, dtype=np.int64)
-        self._count()
-
-    def _count(self) -> None:
-        annealer = self._run.annealer
-        self.n_samples_seen_ = self._run.n_seen
-        self.temperature_ = np.inf if annealer is None else annealer.temperature
-        self.converged_ = annealer is not None and annealer.done
+        self._set_counts()

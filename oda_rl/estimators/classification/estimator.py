@@ -247,8 +247,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
 
     def _learn(self, data: Data) -> None:
         self._session.observe(data)
-        self._count()
-        self._clear_lazy_attributes()
+        self._changed()
 
     def _learn_few(self, X: ArrayLike, y: ArrayLike) -> int:
         return learn_few(self, X, y)
@@ -268,13 +267,11 @@ class ODAClassifier(Forgetful, CodebookClassifier):
 
     def _restart(self, recent: Data) -> None:
         self._session = restarted(self._session, recent, self.rule)
-        self._count()
-        self._clear_lazy_attributes()
+        self._changed()
 
     def _relearn(self, recent: Data) -> None:
         self._session = fit_of_stream(self._session, recent, self._watch.losses, self)
-        self._count()
-        self._clear_lazy_attributes()
+        self._changed()
 
     # -- what has been learned -------------------------------------------------------------------
 
@@ -322,14 +319,14 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         self._watch = Watch.restored(state["watch"], ClassJudge.restored, self._relearn_at)
         self._publish(session)
 
-    def _count(self) -> None:
+    def _set_counts(self) -> None:
         session = self._session
         self.n_samples_seen_, self.temperature_ = session.n_seen, session.temperature
         self.converged_ = session.annealed
 
     def _publish(self, session: ClassSession) -> None:
         self._session = session
-        self._count()
+        self._set_counts()
         self._set_lazy_attributes()
 
     def _set_lazy_attributes(self) -> None:

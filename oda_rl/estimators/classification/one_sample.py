@@ -177,7 +177,7 @@ def learn_few(estimator: "ODAClassifier", X: Any, y: Any) -> int:
     attributes, session = estimator.__dict__, estimator._session
     estimator.n_samples_seen_ = session.n_seen
     if session.fixed is None:
-        estimator._count()
+        estimator._set_counts()
     book = attributes.get("_book")  # which changes in place
     if "codevectors_" in attributes or (book is not None and book is not session.fixed):
         estimator._clear_lazy_attributes()

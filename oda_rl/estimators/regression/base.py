@@ -91,14 +91,8 @@ class CodebookRegressor(MultiOutputMixin, RegressorMixin, StreamEstimator):
         return None if self._run.scaling is None else (self._divergence, self._run.in_distance)
 
     def _publish(self) -> None:
-        self._count()
+        self._set_counts()
         self._set_lazy_attributes()
-
-    def _count(self) -> None:
-        run = self._run
-        self.n_samples_seen_ = run.n_seen
-        self.temperature_ = np.inf if run.annealer is None else run.annealer.temperature
-        self.converged_ = run.annealer is not None and run.annealer.done
 
     def _set_lazy_attributes(self) -> None:
         run = self._run

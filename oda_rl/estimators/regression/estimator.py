@@ -254,13 +254,11 @@ class ODARegressor(Forgetful, CodebookRegressor):
 
     def _learn(self, data: Data) -> None:
         self._run.observe(np.hstack(data[:2]), data.weight)
-        self._count()
-        self._clear_lazy_attributes()
+        self._changed()
 
     def _relearn(self, recent: Data) -> None:
         self._run = fit_of_stream(self._run, self._annealing(), recent, self._watch.losses)
-        self._count()
-        self._clear_lazy_attributes()
+        self._changed()
 
     def _judge(self) -> Predictor | None:
         return None if self._run.annealer is None else self._run.predictor.frozen()
@@ -275,8 +273,7 @@ class ODARegressor(Forgetful, CodebookRegressor):
         self._run = old.untrained(old.models)
         self._run.observe(np.hstack(recent[:2]), recent.weight)
         self._run.n_seen = old.n_seen
-        self._count()
-        self._clear_lazy_attributes()
+        self._changed()
 
     # -- storing ---------------------------------------------------------------------------------
 
