@@ -18,8 +18,8 @@ from oda_rl.estimators.feature_selection import UNIMPORTANT
 from oda_rl.estimators.regression import mixture
 from oda_rl.estimators.regression.fitting import set_gains
 from oda_rl.estimators.regression.local_models import ModelAnnealer, ModelSettings
-from oda_rl.estimators.regression.pilot import Scaling
 from oda_rl.estimators.regression.predictor import Predictor
+from oda_rl.estimators.regression.scaling import Scaling
 from oda_rl.estimators.regression.session import RegressionRun
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data, make_place

@@ -17,11 +17,11 @@ from oda_rl.estimators.regression.local_models import (
     ModelAnnealer,
     ModelSettings,
 )
-from oda_rl.estimators.regression.pilot import (
+from oda_rl.estimators.regression.pilot import learn_pilot
+from oda_rl.estimators.regression.scaling import (
     RangeOf,
     Scaling,
     are_cut,
-    learn_pilot,
     range_seen,
     usual_range,
 )

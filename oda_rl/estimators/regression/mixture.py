@@ -79,7 +79,7 @@ def predict_outputs(
 ):
     """As `predict_all`, with inputs and outputs in the data's units.
 
-    The arrays from `mean` to `high` (n_inputs + n_outputs,) are those of `pilot.Scaling`. Outputs are
+    The arrays from `mean` to `high` (n_inputs + n_outputs,) are those of `scaling.Scaling`. Outputs are
     clipped at `margin` times their range beyond it.
     """
     d = inputs.shape[1]

@@ -15,7 +15,7 @@ from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.model_learning import Models
 from oda_rl.estimators.one_sample import OTHERS, Prepared, gather_rows, learn_rows, open_cells
 from oda_rl.estimators.regression.local_models import ModelAnnealer
-from oda_rl.estimators.regression.widening import admit_sample
+from oda_rl.estimators.regression.scaling import admit_sample
 from oda_rl.estimators.session import Run
 
 

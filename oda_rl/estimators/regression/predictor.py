@@ -14,7 +14,7 @@ from oda_rl._validation import CONSTANT, OF_DATA, SMALLEST_DEVIATION
 from oda_rl.estimators.regression import mixture
 from oda_rl.estimators.regression.kernel_part import KernelPart, kernel_schema
 from oda_rl.estimators.regression.local_models import LocalModel
-from oda_rl.estimators.regression.pilot import NO_STEP, OUTERMOST, Scaling, usual_range
+from oda_rl.estimators.regression.scaling import NO_STEP, OUTERMOST, Scaling, usual_range
 from oda_rl.estimators.targets import MARGIN
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from oda_rl.estimators.regression import mixture
 from oda_rl.estimators.regression.fitting import FittedEffects, fit_best, prepare_stream
 from oda_rl.estimators.regression.kernel_part import KernelPart, add_kernel
 from oda_rl.estimators.regression.local_models import RIDGE, LocalModel, ModelAnnealer, ModelSettings
-from oda_rl.estimators.regression.pilot import Scaling, learn_pilot, range_without_wild
+from oda_rl.estimators.regression.pilot import learn_pilot
 from oda_rl.estimators.regression.predictor import (
     FirstPlane,
     Predictor,
@@ -23,6 +23,7 @@ from oda_rl.estimators.regression.predictor import (
     restored_extras,
     stored_extras,
 )
+from oda_rl.estimators.regression.scaling import Scaling, range_without_wild
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
 
