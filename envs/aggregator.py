@@ -12,7 +12,7 @@ from sklearn.base import clone
 from oda_rl._validation import check_at_least, check_flag, check_non_negative
 from oda_rl.codebook.identities import Birth
 from oda_rl.envs.spaces import natural_scale
-from oda_rl.estimators.online_assignment import LiveCells
+from oda_rl.estimators.online_assignment import CellFinder
 from oda_rl.estimators.partition import ODAPartition
 
 Partition = ODAPartition | str | os.PathLike[str] | None
@@ -50,7 +50,7 @@ class Aggregator:
         self.learn = bool(learn)
         self._partition = _own_copy(partition, max_states)
         self._partition.forgetting = None  # states keep their numbers even if the observations drift
-        self._cells: LiveCells | None = None
+        self._cells: CellFinder | None = None
         n_features = int(np.prod(self.space.shape))
         if hasattr(self._partition, "codevectors_"):
             self.max_states = self._fit_states(max_states, n_features)
@@ -202,7 +202,7 @@ class Aggregator:
         self._n = 0
 
     def _start_cells(self) -> None:
-        self._cells = LiveCells(self._partition)
+        self._cells = CellFinder(self._partition)
         self._cells.allow(self.max_states)
 
     def _fit_states(self, max_states: int | None, n_features: int) -> int:

@@ -32,14 +32,14 @@ def number_cells(kind, lowest, rows, start, stop, scale, location, n_cells, ids,
     return stop
 
 
-class LiveCells:
+class CellFinder:
     """Finds the cells of samples, by persistent cell numbers, and can continue learning.
 
     The `partition` must be fitted. `learn` trains it, and `publish` updates its fitted attributes.
     `ids` (n_cells,) are the numbers of the present cells.
 
     >>> X = np.array([[0.0], [1.0], [10.0], [11.0]])
-    >>> cells = LiveCells(ODAPartition(2, random_state=0).fit(X))
+    >>> cells = CellFinder(ODAPartition(2, random_state=0).fit(X))
     >>> low, high = cells.find(np.array([[0.2], [10.7]]), 0, 2).tolist()
     >>> cells.codevectors[[list(cells.ids).index(low), list(cells.ids).index(high)]].tolist()
     [[0.5], [10.5]]
