@@ -1,4 +1,3 @@
-# Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """Compiled kernel: the updates of Algorithms 1 to 4 as printed, sample by sample.
 

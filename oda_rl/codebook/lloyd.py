@@ -1,4 +1,3 @@
-# Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """The limit of temperature zero: Lloyd iterations, relocation of codevectors, and stochastic VQ.
 

@@ -1,4 +1,3 @@
-# Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """Learning from one sample of a stream in a single call of compiled code.
 

@@ -1,4 +1,3 @@
-# Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """Fast cell assignment of single samples by a fitted partition, without scikit-learn's checks."""
 

@@ -1,4 +1,3 @@
-# Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """A function in a reproducing kernel Hilbert space: a dictionary of points and their weights.
 

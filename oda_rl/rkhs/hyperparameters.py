@@ -1,4 +1,3 @@
-# Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """Hyperparameters: fixed ones, and those that adapt as Markov chains (BARRETTE, Algorithm 1).
 

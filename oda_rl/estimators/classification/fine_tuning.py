@@ -1,4 +1,3 @@
-# Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """Learning vector quantization of labelled codevectors: LVQ1, GLVQ and annealed LVQ.
 

@@ -1,4 +1,3 @@
-# Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """Memory of the cells in a stream: shortened while their errors persist in one direction."""
 

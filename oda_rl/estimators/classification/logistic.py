@@ -1,4 +1,3 @@
-# Compiled code is typed by numba, from its arguments.
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 """Logistic regression on shares of cells and shares times x - mu, stored for non-zero shares only."""
 
