@@ -52,9 +52,10 @@ def join_classes(*parts: NDArray[Any]) -> NDArray[Any]:
             one, other = used[0].tolist()[0], part.tolist()[0]
             raise ValueError(f"classes must be only numbers or only strings, got {one!r} and {other!r}.")
     joined = np.concatenate(used or parts)
-    for part in used if joined.dtype.kind == "f" else ():
+    integers = [part for part in used if part.dtype.kind in "iu"]
+    for part in integers if joined.dtype.kind == "f" else ():
         beyond = (part > MOST_AS_FLOAT) | (part < -MOST_AS_FLOAT)
-        if part.dtype.kind in "iu" and beyond.any():
+        if beyond.any():
             raise ValueError(
                 f"classes beyond 2**53, such as {part[beyond].tolist()[0]}, cannot be distinguished "
                 f"if other classes are not of the dtype {part.dtype}."

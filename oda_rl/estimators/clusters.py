@@ -182,13 +182,13 @@ class ClustersMixin:
         Raises
         ------
         ValueError
-            If the path begins below the temperature.
+            If the temperature is negative, or the path begins below it.
         """
         samples, path = self._check_again(X), self._run.history
         hot = [point for point in path if point.temperature >= temperature]
-        if not hot:
+        if not hot or temperature < 0.0:
             highest = max((point.temperature for point in path), default=-np.inf)
-            raise ValueError(f"temperature must be at most {highest:g}, got {temperature!r}.")
+            raise ValueError(f"temperature must be from 0 to {highest:g}, got {temperature!r}.")
         return self._nearest(self._scaled(samples), hot[-1])
 
     def merge_cells(self, X: ArrayLike, n_clusters: int | None = None) -> NDArray[np.int64]:

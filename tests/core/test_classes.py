@@ -1,9 +1,12 @@
 """Classes of a stream, of which new ones may come: of one kind, and none taken for another."""
 
+import warnings
+
 import numpy as np
 import pytest
 
 from oda_rl import KernelSGDClassifier, MultiResolutionODA, ODAClassifier
+from oda_rl.estimators.classes import join_classes
 from oda_rl.quantization import LVQ
 
 X = np.random.default_rng(0).normal(size=(80, 2))
@@ -67,3 +70,10 @@ def test_a_tree_is_refined_with_classes_of_its_kind():
         model.refine("0", X, of("0", "1"))
     with pytest.raises(ValueError, match=r"y must have only the known classes .* got 2"):
         model.refine("0", X, of(0, 2))
+
+
+def test_numbers_of_half_precision_are_joined_without_a_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = join_classes(np.array([0.5, 1.0]), np.array([1.0, 2.0], dtype=np.float16))
+    np.testing.assert_array_equal(found, [0.5, 1.0, 2.0])

@@ -319,8 +319,9 @@ def test_cells_at_any_temperature_of_the_path():
     for point in model.history_:
         nearest = ((X[:, None] - point.codevectors) ** 2).sum(axis=2).argmin(axis=1)
         np.testing.assert_array_equal(model.predict_at(X, point.temperature), nearest)
-    with pytest.raises(ValueError, match="temperature must be at most"):
-        model.predict_at(X, 1e6)
+    for wrong in (1e6, -1.0, np.nan):
+        with pytest.raises(ValueError, match=f"temperature must be from 0 to .*got {wrong}"):
+            model.predict_at(X, wrong)
 
 
 @pytest.mark.parametrize("chunk", [1, 10, 1000])
