@@ -104,7 +104,7 @@ class StochasticVQ(CodebookEstimator, StreamEstimator):
     def _fit(self, X: ArrayLike, y: object, sample_weight: ArrayLike | None) -> None:
         self._settings(begin=True)
         samples, weight = self._check_weighted(X, sample_weight, reset=True)
-        relative = weight / weight.mean()
+        relative = self._begin_weights(weight)
         rng = self._generator()
         begun = time.perf_counter()
         n = min(self.n_codevectors, len(samples))
@@ -126,6 +126,7 @@ class StochasticVQ(CodebookEstimator, StreamEstimator):
         first = not hasattr(self, "_location")
         self._settings(begin=first)
         samples, weight = self._check_weighted(X, sample_weight, reset=first)
+        weight = self._relative(weight)
         if first:
             self._start(samples[:0])
         missing = self.n_codevectors - self._location.shape[1] if self._is_random() else 0

@@ -189,7 +189,7 @@ class Annealer(StoredAnnealer):
         labels : array-like of shape (n_samples,), whole numbers, optional
             A sample moves only the cells of its own label. By default, all labels are 0.
         sample_weight : array-like of shape (n_samples,), optional
-            Multiplies the stepsize; a sample of weight w > 1 counts as w samples at once.
+            Multiplies the stepsize, of w samples at once if w > 1; the weights' mean should be one.
         until_done : bool, default=False
             Whether to stop at the sample with which the annealing is done.
         targets : array-like of shape (n_samples, n_outputs), optional

@@ -16,11 +16,12 @@ from oda_rl._types import Array
 from oda_rl.codebook.divergences import Divergence, get_divergence
 from oda_rl.estimators.parameters import Checked, declared, restored, stored
 from oda_rl.estimators.progress import Progress, reporting
+from oda_rl.estimators.stream_weights import WeightsMixin
 from oda_rl.estimators.targets import are_plain, check_samples
 from oda_rl.inspect.model import InspectMixin
 
 
-class Stored(Checked):
+class Stored(WeightsMixin, Checked):
     """An estimator that can be stored in a model file, and that makes its random generator."""
 
     # An attribute that exists once the estimator is fitted.
@@ -130,6 +131,7 @@ class Estimator(InspectMixin, Stored):
         self.__dict__.pop("_progress", None)  # that of a stream before: a fit counts its own seconds
         with one_thread(), self._reporting():
             self._fit(X, y, sample_weight)
+            self._count_weights()
             self._report_end()
         return self
 
@@ -207,7 +209,8 @@ class StreamEstimator(Estimator):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs), optional
             As for `fit`.
         sample_weight : array-like of shape (n_samples,), optional
-            Multiplies the stepsizes, and the weights of least squares.
+            Weights of the samples, each relative to the mean of all weights so far, those of a `fit`
+            included; without, they are one. Nothing is learned from samples of weight zero.
 
         Returns
         -------
@@ -219,7 +222,7 @@ class StreamEstimator(Estimator):
             If a parameter is outside its range, or a sample is outside the domain of the divergence or
             has another shape than before.
         """
-        if sample_weight is None and self._learn_one(X, y):
+        if sample_weight is None and self._weights_seen.plain and self._learn_one(X, y):
             return self
         with self._reporting():
             self._partial_fit(X, y, sample_weight)

@@ -66,13 +66,13 @@ def join_classes(*parts: NDArray[Any]) -> NDArray[Any]:
 def number_classes(data: Data, class_weight: Any) -> tuple[NDArray[Any], Data]:
     """The sorted classes of all samples, and the data with class numbers as targets.
 
-    `class_weight`, as in scikit-learn, multiplies the weights, which are then scaled to a mean of one.
+    `class_weight`, as in scikit-learn, multiplies the weights.
     """
     classes, labels = np.unique(data.targets, return_inverse=True)
     weight = data.weight
     if class_weight is not None:
         weight = weight * compute_class_weight(class_weight, classes=classes, y=data.targets)[labels]
-    return classes, Data(data.samples, labels.astype(np.int64), weight / weight.mean())
+    return classes, Data(data.samples, labels.astype(np.int64), weight)
 
 
 def number_next_classes(

@@ -13,6 +13,7 @@ from oda_rl._schema import Schema, maybe
 from oda_rl._statistics import variances
 from oda_rl._types import Array
 from oda_rl.estimators.progress import report
+from oda_rl.estimators.stream_weights import WeightsMixin
 from oda_rl.estimators.targets import Data, Latest, data_schema
 
 # Number of samples in a piece of a stream, and in each of the pieces of the first EARLY_SAMPLES samples
@@ -36,6 +37,8 @@ EXPECTED = 1000
 TINY = 1e-300  # least variance of outputs, for a division
 # Loss d / (d + d) of clusterers without cells, with d the mean divergence from the mean
 UNDIVIDED = 0.5
+# Attributes of a `Watch` that are stored without conversion.
+STORED = ("count", "fitted", "begun", "waiting", "losses")
 # Latest samples kept for a restart. Until the last of RELEARN_AT, all since the beginning are kept.
 RECENT = 1024
 
@@ -111,7 +114,7 @@ def are_advancing(samples: Array) -> bool:
     return bool((beyond.mean(axis=0) >= ADVANCED).any())
 
 
-class Forgetful:
+class Forgetful(WeightsMixin):
     """An estimator that watches its stream: provides `drifts_` for the parameter `forgetting`.
 
     A judge is a copy of the model from before a piece of the stream, which predicts the samples of the
@@ -188,7 +191,7 @@ class Forgetful:
         """Learn from the next samples; if the stream is watched, restart where it has changed."""
         with one_thread():  # at the end of a warm-up there are small systems to solve
             if self.forgetting is None:
-                self._learn(data)
+                self._learn(data._replace(weight=self._relative(data.weight)))
             else:
                 self._watch.learn(data, self)
 
@@ -238,7 +241,7 @@ class Watch:
             self.begin(learner)
             stop = min(n, start + self.left)
             piece = data if (start, stop) == (0, n) else data.take(slice(start, stop))
-            learner._learn(piece)
+            learner._learn(piece._replace(weight=learner._relative(piece.weight)))
             self.latest.add(piece)
             self.learned(stop - start, learner)
             start = stop
@@ -256,7 +259,8 @@ class Watch:
         if left > 0:
             return
         if self.judge is not None:
-            losses = learner._losses(self.judge, self.latest.last(self.waiting))
+            piece = self.latest.last(self.waiting, learner._weights_seen.mean)
+            losses = learner._losses(self.judge, piece)
             self.losses = np.concatenate([self.losses, losses])[-LONGEST:]
         start, self.judge, self.waiting = self.count - self.waiting, None, 0
         if learner._relearn_at:
@@ -268,7 +272,7 @@ class Watch:
         before, since = max(start - self.begun, -REGROWTH * self.begun), self.count - self.begun
         if any(before < at <= since for at in learner._relearn_at):
             with one_thread():  # not around each single sample, which would take twice as long
-                learner._relearn(self.latest.last(since))
+                learner._relearn(self.latest.last(since, learner._weights_seen.mean))
         self.latest.n = self._n_latest(learner._relearn_at)
 
     def _n_latest(self, relearn_at: tuple[int, ...]) -> int:
@@ -298,18 +302,16 @@ class Watch:
         # The change may be up to STEP samples after the cut. Even one sample from before the change
         # would make the new codebook span the data of both sides.
         with one_thread():
-            learner._restart(self.latest.last(max(1, min(self.count, len(self.losses) - STEP))))
+            recent = self.latest.last(max(1, min(self.count, len(self.losses) - STEP)))
+            learner._restart(recent._replace(weight=learner._begin_weights(recent.weight)))
+            learner._count_weights()
         self.losses, self.begun = self.losses[:0], self.count
 
     def get_state(self) -> dict[str, Any]:
         """Return the state as plain values and arrays, for a model file."""
         recent = self.latest.last(self.latest.n)
         return {
-            "count": self.count,
-            "fitted": self.fitted,
-            "begun": self.begun,
-            "waiting": self.waiting,
-            "losses": self.losses,
+            **{name: getattr(self, name) for name in STORED},
             "drifts": [list(point) for point in self.drifts],
             "recent": None if recent is None else recent._asdict(),
             "judge": None if self.judge is None else self.judge.get_state(),
@@ -319,14 +321,10 @@ class Watch:
     def restored(
         cls, state: dict[str, Any], judge: Callable[[Any], Any], relearn_at: tuple[int, ...] = ()
     ) -> "Watch":
-        """Make a watch from what `get_state` returned; `judge` restores the entry "judge".
-
-        `relearn_at` is that of the learner.
-        """
+        """Make a watch from a state; `judge` restores its judge, `relearn_at` is that of the learner."""
         watch = cls()
-        for name in ("count", "begun", "waiting", "losses"):
-            setattr(watch, name, state[name])
-        watch.fitted = state.get("fitted", 0)  # older files have none
+        for name in STORED:
+            setattr(watch, name, state.get(name, 0))  # older files have no fitted
         watch.drifts = [DriftPoint(*point) for point in state["drifts"]]
         watch.judge = None if state["judge"] is None else judge(state["judge"])
         if state["recent"] is not None:

@@ -123,6 +123,7 @@ class LVQ(UnitsMixin, CodebookClassifier):
         return [slice(None)]  # a chunk need not be cut before a new class
 
     def _go_on(self, settings: Any, data: Data, new: list[int], first: bool) -> None:
+        data = data._replace(weight=self._relative(data.weight))
         data = self._begin(data, self._given_scale) if first else self._in_units(data)
         for place in [] if first else new:
             self._labels = make_place(self._labels, place)

@@ -18,6 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from oda_rl._schema import Either, NotStoredError, Rules, Schema, Sizes, anything, expect
 from oda_rl.codebook.divergences import DIVERGENCES, Divergence, get_divergence
 from oda_rl.estimators.classes import labels_of
+from oda_rl.estimators.stream_weights import SEEN_WEIGHTS, SeenWeights
 
 COUNT = Interval(Integral, 1, None, closed="left")
 AT_LEAST_TWO = Interval(Integral, 2, None, closed="left")
@@ -161,6 +162,8 @@ def _same(one: Any, other: Any) -> bool:
 FORM = ("n_features_in_", "feature_names_in_", "classes_")
 # Where scikit-learn keeps what `set_output` was given, and the containers of it that files may name.
 OUTPUT, CONTAINERS = "_sklearn_output_config", {"default", "pandas", "polars"}
+# The weights of the samples so far.
+WEIGHTS = "_weights_seen"
 
 
 def stored(estimator: Any, /, **others: Any) -> dict[str, Any]:
@@ -175,6 +178,7 @@ def stored(estimator: Any, /, **others: Any) -> dict[str, Any]:
     output = getattr(estimator, OUTPUT, {})
     if output.get("transform") in CONTAINERS:
         form[OUTPUT] = dict(output)
+    form[WEIGHTS] = list(getattr(estimator, WEIGHTS, ()))
     for name, value in parameters.items():
         if isinstance(value, Divergence):
             parameters[name] = value.name
@@ -203,7 +207,7 @@ def restored(cls: Any, state: Mapping[str, Any], /, **given: Any) -> Any:
         )
     estimator = cls(**parameters)
     for name, value in state["form"].items():
-        setattr(estimator, name, value)
+        setattr(estimator, name, SeenWeights(*value) if name == WEIGHTS else value)
     return estimator
 
 
@@ -246,6 +250,7 @@ FORM_SCHEMA = {
     "n_features_in_": "count in [1, inf) as d",
     "feature_names_in_?": Rules("label[d]", are_texts),
     f"{OUTPUT}?": {"transform": CONTAINERS},
+    f"{WEIGHTS}?": SEEN_WEIGHTS,
 }
 CLASSES = Rules("label[C]", are_sorted)
 

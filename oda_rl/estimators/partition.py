@@ -149,9 +149,9 @@ class ODAPartition(StreamPartition):
 
     Notes
     -----
-    Scale the features to similar variances if none of them should dominate. `partial_fit` uses sample
-    weights unchanged, `fit` relative to their mean. Unless `forgetting` is None, a stream is fitted,
-    too, at 256, 1,024 and 2,048 samples since learning began, where that is better for the latest.
+    Scale the features to similar variances if none of them should dominate. Unless `forgetting` is
+    None, a stream is fitted, too, at 256, 1,024 and 2,048 samples since learning began, where that is
+    better for the latest.
 
     References
     ----------
@@ -213,10 +213,11 @@ class ODAPartition(StreamPartition):
     def _fit(self, X: ArrayLike, y: object, sample_weight: ArrayLike | None) -> None:
         data = self._take_in(X, sample_weight, begin=True)
         samples, weight = data.samples, data.weight
+        relative = self._begin_weights(weight)
         if isinstance(self.scale, str):
             self._use_scale(scale_by(self.scale, samples, weight))
         scaled = self._scaled(samples)
-        codevectors = self._run.fit(scaled, weight / weight.mean())
+        codevectors = self._run.fit(scaled, relative)
         labelled = self._with_unused(X, sample_weight, samples)
         cells = self._set_codebook(self._unscaled(codevectors), samples, weight, labelled)
         annealer = self._run.annealer

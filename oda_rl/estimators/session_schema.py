@@ -8,6 +8,7 @@ from oda_rl.codebook.annealer_state import ANNEALER
 from oda_rl.codebook.book import BOOK
 from oda_rl.codebook.model_learning import N_FIGURES
 from oda_rl.estimators.feature_scaling import MOMENTS, SCALING
+from oda_rl.estimators.stream_weights import SEEN_WEIGHTS
 from oda_rl.estimators.targets import data_schema
 
 _NUMBER = "float in [0, inf)"
@@ -68,6 +69,7 @@ def class_session_schema(around: Any, sizes: Sizes) -> Schema:
         "rescale_at": "count in [1, inf)",
         "mass": "float[C] in [0, inf)",
         "counts": "float[C] in [0, inf)",
+        "weights?": (SEEN_WEIGHTS,) * sizes["C"],
         "n_tried": "count",
         "trial_losses": f"float[{len(WIDTHS)}] in [0, inf)",
         "rng": GENERATOR,

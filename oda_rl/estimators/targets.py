@@ -127,12 +127,16 @@ class Latest:
         data.samples[place], data.targets[place], data.weight[place] = samples, own, 1.0
         self.held = stop
 
-    def last(self, n: int) -> Any:
-        """Copies of the last n samples, or of all if there are fewer; None if none was ever added."""
+    def last(self, n: int, unit: float = 1.0) -> Any:
+        """Copies of the last n samples, or of all if there are fewer; None if none was ever added.
+
+        Their weights are divided by `unit`.
+        """
         if self._data is None:
             return None
         start = max(0, self.held - min(n, self.n))
-        return Data(*(part[start : self.held].copy() for part in self._data))
+        found = Data(*(part[start : self.held].copy() for part in self._data))
+        return found._replace(weight=found.weight / unit)
 
     def insert_classes(self, places: list[int]) -> None:
         """Renumber the targets after new classes got these numbers, in ascending order."""

@@ -89,7 +89,8 @@ class KernelSGD(UnitsMixin, Stored):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Classes or outputs of the samples; never changed.
         sample_weight : array-like of shape (n_samples,), optional
-            Factors of the stepsize for each sample, divided by their mean. Samples of weight zero are
+            Factors of the stepsize for each sample, divided by their mean. A large weight of a sample of
+            a regressor changes the function there to its output at most. Samples of weight zero are
             ignored.
 
         Returns
@@ -107,7 +108,7 @@ class KernelSGD(UnitsMixin, Stored):
         check_size(samples, "X")
         weight = self._weights_of(samples, sample_weight)
         used = weight > 0.0
-        weight = weight / weight[used].mean()
+        weight[used] = self._begin_weights(weight[used])
         n_outputs = self._begin(targets[used])
         self.scale_ = chosen_scale(self.scale, samples[used], weight[used])
         self._find_units(targets[used], weight[used])
@@ -116,15 +117,17 @@ class KernelSGD(UnitsMixin, Stored):
             *self._parts(samples, targets, weight), self._in_units(rules), rng.spawn(1)[0]
         )
         self._machine = self._new_machine(n_outputs, rules, rng)
-        return self._learn(samples, targets, weight, self.n_passes)
+        self._learn(samples, targets, weight, self.n_passes)
+        self._count_weights()
+        return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Continue learning from one or more samples, in their order.
 
         The result does not depend on how a stream is cut into chunks: samples that do not fill a
         mini-batch wait for the next ones, and predictions use them only from then on (those of the first
-        mini-batch at once). Parameters and errors are those of `fit`, but weights are not divided by
-        their mean.
+        mini-batch at once). Parameters and errors are those of `fit`, but each weight is divided by the
+        mean of all weights so far, those of a `fit` included; without, they are one.
         """
         return self._go_on(X, y, sample_weight, None)
 
@@ -148,7 +151,9 @@ class KernelSGD(UnitsMixin, Stored):
             n_outputs = self._extend(targets[part], classes)
             if self._machine is None:
                 self._machine = self._new_machine(n_outputs, rules, self._generator())
-            self._learn(samples[part], targets[part], weight[part], None)
+            own = weight[part].copy()
+            own[own > 0.0] = self._relative(own[own > 0.0])
+            self._learn(samples[part], targets[part], own, None)
         if first and self._given_bandwidth is None:
             outputs = None if self._by_classes else self._numbers(targets)
             warn_of_units(self._scaled(samples), outputs, weight, self._initial)
@@ -200,7 +205,8 @@ class KernelSGD(UnitsMixin, Stored):
         machine = self._machine.finished
         if not np.abs(machine.weights).max(initial=0.0) <= LARGEST:
             self._machine = None
-            self.__dict__.pop("dictionary_", None)
+            for name in ("dictionary_", "n_samples_seen_", "_weights_seen"):
+                self.__dict__.pop(name, None)
             raise ValueError(
                 f"the function has diverged with stepsize={self.stepsize}: lower the stepsize or "
                 "sample_weight, and call fit again."

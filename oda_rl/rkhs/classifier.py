@@ -59,7 +59,8 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         Samples of a mini-batch; the last one of a pass of `fit` may be shorter.
     parsimony : float, default=0.04
         K: after each mini-batch, points are dropped as long as the function changes by no more than
-        K eta^(3/2) in the norm of the space. With 0 almost all points stay.
+        K eta^(3/2) in the norm of the space, with eta times the mean weight of the samples of the
+        mini-batch if that is below one. With 0 almost all points stay.
     max_points : int, default=1000
         Largest number of points in the dictionary. Beyond it the least important ones are dropped, even
         if the change exceeds the limit of `parsimony`.
@@ -179,7 +180,8 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         classes : array-like of shape (n_classes,), optional
             Classes to be expected, so that outputs have columns for them from the beginning.
         sample_weight : array-like of shape (n_samples,), optional
-            Factors of the stepsize for each sample.
+            Factors of the stepsize for each sample, divided by the mean of all so far, those of a `fit`
+            included; without, they are one. Samples of weight zero are ignored.
 
         Returns
         -------

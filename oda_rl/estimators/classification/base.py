@@ -55,7 +55,7 @@ class CodebookClassifier(ClassifierMixin, Estimator):
         data = check_data(self, self._divergence, X, y, sample_weight, reset=True)
         self._check_reject_label(data.targets)
         self.classes_, data = number_classes(data, self.class_weight)
-        self._fit_classes(settings, data)
+        self._fit_classes(settings, data._replace(weight=self._begin_weights(data.weight)))
 
     @interrupts_wait
     def partial_fit(
@@ -81,7 +81,9 @@ class CodebookClassifier(ClassifierMixin, Estimator):
         classes : array-like of shape (n_classes,), optional
             Classes that will follow, so that `predict_proba` has columns for them from the beginning.
         sample_weight : array-like of shape (n_samples,), optional
-            Multiplies the stepsizes.
+            Weights of the samples, which are multiplied by those of `class_weight`; each is relative to
+            the mean of all so far, those of a `fit` included. Without, they are one. Nothing is learned
+            from samples of weight zero.
 
         Returns
         -------
@@ -93,7 +95,7 @@ class CodebookClassifier(ClassifierMixin, Estimator):
             If a parameter is outside its range, a sample outside the domain of the divergence, or if
             some classes are texts and others numbers.
         """
-        if classes is None and sample_weight is None:
+        if classes is None and sample_weight is None and self._weights_seen.plain:
             done = self._learn_few(X, y)
             if done > 0:
                 if done == len(y):  # type: ignore[arg-type]

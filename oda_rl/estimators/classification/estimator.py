@@ -28,7 +28,7 @@ from oda_rl.estimators.drift import Forgetful, Watch, loss_of_largest_class
 from oda_rl.estimators.feature_scaling import SCALES
 from oda_rl.estimators.parameters import AUTO, COUNT, choice, declared
 from oda_rl.estimators.session_schema import class_session_schema
-from oda_rl.estimators.targets import Data, without_copies
+from oda_rl.estimators.targets import Data
 
 CONSTRAINTS = {
     "max_codevectors": [COUNT, AUTO],
@@ -228,7 +228,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     def _fit_classes(self, settings: ClassSettings, data: Data) -> None:
         session = ClassSession(settings, data.samples.shape[1], self._generator())
         self._watch = Watch()
-        fit_classes(session, without_copies(data), len(self.classes_), self)
+        fit_classes(session, data, len(self.classes_), self)
         self._publish(session)
         self._expect_no_change(data, loss_of_largest_class(data))
 

@@ -30,6 +30,7 @@ from oda_rl.estimators.drift import LATEST, RENEWAL
 from oda_rl.estimators.progress import begin_stage
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
+from oda_rl.estimators.stream_weights import weights_of_classes
 from oda_rl.estimators.targets import Data, without_copies
 
 # Maximum number of Lloyd iterations at the end.
@@ -49,8 +50,10 @@ def fit_classes(session: ClassSession, data: Data, n_classes: int, estimator: An
     The targets of `data` are class numbers, its weights have a mean of one. Of the `estimator`, the
     parameters `validation`, `n_passes` and `rule` are used.
     """
-    settings = session.settings
+    settings, every = session.settings, data
+    data = without_copies(data)
     samples, labels, weight = session.begin(data, n_classes)
+    session.weights = weights_of_classes(every, session.counts)
     spare = session.n_features / session.moments.n_kept
     own = ClassData(samples, labels, weight, n_classes, settings.shared, spare)
     annealing = settings.annealing._replace(max_codevectors=settings.capacity(n_classes))
@@ -111,7 +114,6 @@ def fit_of_stream(session: ClassSession, data: Data, losses: Array, estimator: A
 def _fitted(session: ClassSession, data: Data, estimator: Any) -> ClassSession:
     """A new session like this one, fitted to samples of positive weight."""
     new = ClassSession(session.settings, session.n_features, session.rng)
-    data = without_copies(data)
     weight = data.weight / data.weight.mean()
     fit_classes(new, data._replace(weight=weight), session.n_classes, estimator)
     return new

@@ -22,6 +22,7 @@ from oda_rl.estimators.classification.validation import Choice
 from oda_rl.estimators.feature_scaling import NO_SCALING, Moments, Scaling
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
+from oda_rl.estimators.stream_weights import SeenWeights, within_classes
 from oda_rl.estimators.targets import Data, make_place
 
 # The annealing of a class begins after so many of its samples, as a part of `n_warmup`.
@@ -40,6 +41,7 @@ class ClassSession:
         self.scaling: Scaling = NO_SCALING
         self.runs: list[Run] = []
         self.mass, self.counts = np.empty(0), np.empty(0)
+        self.weights: list[SeenWeights] = []  # those of each class
         self.choice = Choice(factor=1.0 if settings.shared else WIDTHS[0][1])
         self.n_tried, self.trial_losses = 0, np.zeros(len(WIDTHS))
         self.live: LiveCells | None = None  # arrays of `fixed`; None if a fit or a file has set it
@@ -95,6 +97,7 @@ class ClassSession:
         shared = self.settings.shared
         for place in places:
             self.mass, self.counts = (np.insert(array, place, 0.0) for array in (self.mass, self.counts))
+            self.weights.insert(place, SeenWeights())
             self.moments.insert(place)
             self.waiting = self.waiting._replace(targets=make_place(self.waiting.targets, place))
             if not shared:
@@ -167,21 +170,21 @@ class ClassSession:
     def _learn(self, data: Data, mass: Array) -> None:
         """Learn from raw samples; each adds its `mass` (n_samples,) to that of its class, if any."""
         data = data._replace(samples=self.scaling(data.samples))
-        mode, fine_tune = self.settings.mode, self.settings.fine_tune
+        mode, fine_tune, shared = self.settings.mode, self.settings.fine_tune, self.settings.shared
+        weight = data.weight if shared else within_classes(self.weights, data, self.counts)
         if mode == "conditional" and fine_tune is None:
             np.add.at(self.mass, data.targets, mass)
-            classes = sorted(set(data.targets.tolist()))
-            for c in classes:
-                own = data if len(classes) == 1 else data.take(np.flatnonzero(data.targets == c))
-                self.runs[c].observe(np.ascontiguousarray(own.samples), own.weight)
+            for c in sorted(set(data.targets.tolist())):
+                rows = np.flatnonzero(data.targets == c)
+                self.runs[c].observe(data.samples[rows], weight[rows])
             return
         done = 0
         while done < len(data.weight) and not (mode == "conditional" and self.annealed):
             one = data.take(slice(done, done + 1))
             self.mass[one.targets[0]] += mass[done]
-            run = self.runs[0 if self.settings.shared else int(one.targets[0])]
-            run.observe(one.samples, one.weight)
-            if self.settings.shared:
+            run = self.runs[0 if shared else int(one.targets[0])]
+            run.observe(one.samples, weight[done : done + 1])
+            if shared:
                 self._vote(one)
             elif mode == "lvq":
                 repel(self, one)
@@ -295,6 +298,7 @@ class ClassSession:
         """Return the state as plain values and arrays, for a model file."""
         return {
             **{name: getattr(self, name) for name in STORED},
+            "weights": [list(seen) for seen in self.weights],
             "rng": self.rng.bit_generator.state,
             "choice": self.choice._asdict(),
             "following": dict(vars(self.following)),
@@ -311,6 +315,7 @@ class ClassSession:
         """Restore the state that `get_state` returned, in a new session."""
         for name in STORED:
             setattr(self, name, state.get(name, 0))  # older files have no n_fitted
+        self.weights = [SeenWeights(*seen) for seen in state.get("weights", self.n_classes * [()])]
         vars(self.moments).update(state["moments"])
         self.choice = Choice(**state["choice"])
         vars(self.following).update(state["following"])

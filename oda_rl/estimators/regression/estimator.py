@@ -213,7 +213,8 @@ class ODARegressor(Forgetful, CodebookRegressor):
     # -- learning --------------------------------------------------------------------------------
 
     def _fit(self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
-        data = without_copies(self._checked(X, y, sample_weight, begin=True))
+        data = self._checked(X, y, sample_weight, begin=True)
+        data = without_copies(data._replace(weight=self._begin_weights(data.weight)))
         self._run.fit(np.hstack(data[:2]), data.weight / data.weight.mean())
         self._publish()
         self._expect_no_change(data, loss_of_mean(data))
@@ -231,8 +232,8 @@ class ODARegressor(Forgetful, CodebookRegressor):
         n_outputs = outputs.shape[1]
         if begin:
             self._flat = data.targets.ndim == 1
-            n_inputs = self.n_features_in_
-            self._run = RegressionRun(settings, models, n_inputs, n_outputs, self._generator())
+            own = settings, models, self.n_features_in_, n_outputs
+            self._run = RegressionRun(*own, self._generator())
             self._watch = Watch()
         elif n_outputs != self._run.n_outputs:
             raise ValueError(
@@ -337,9 +338,8 @@ class ODARegressor(Forgetful, CodebookRegressor):
 
     def _set_state(self, state: dict[str, Any]) -> None:
         self._flat = state["flat"]
-        sizes = self.n_features_in_, state["n_outputs"]
-        settings, models = self._settings(begin=True)
-        self._run = RegressionRun(settings, models, *sizes, np.random.default_rng())
+        (settings, models), m = self._settings(begin=True), state["n_outputs"]
+        self._run = RegressionRun(settings, models, self.n_features_in_, m, np.random.default_rng())
         self._run.set_state(state["run"])
         q = 1 + self.n_features_in_ if self._run.linear else 1
         judge = partial(Predictor.restored, q=q, own=self._run.own)

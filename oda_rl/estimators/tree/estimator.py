@@ -170,8 +170,7 @@ class MultiResolutionODA(StreamTree):
         data = self._check(settings, X, y, sample_weight, reset=True)
         if settings.kind == "classifier":
             self.classes_, data = number_classes(data, settings.class_weight)
-        else:
-            data = data._replace(weight=data.weight / data.weight.mean())
+        data = data._replace(weight=self._begin_weights(data.weight))
         n = len(data.weight)
         data = data if settings.kind == "clusterer" else without_copies(data)
         raw, data = data, self._in_units(settings, data, reset=True)
@@ -205,7 +204,7 @@ class MultiResolutionODA(StreamTree):
         classes : array-like of shape (n_classes,), optional
             Classes that will occur later.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights of the samples.
+            As for `ODAClassifier`.
 
         Returns
         -------
@@ -233,7 +232,6 @@ class MultiResolutionODA(StreamTree):
         else:
             self._insert_classes(new)
             self._watch.insert_classes(new)
-        self.n_samples_seen_ += len(data.weight)
         self.__dict__.pop("labels_", None)
         with self._reporting():
             self._watched(data)

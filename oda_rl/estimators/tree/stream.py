@@ -56,6 +56,7 @@ class StreamTree(Forgetful, TreeEstimator):
 
     def _learn(self, data: Data) -> None:
         settings = self._settings(begin=False)
+        self.n_samples_seen_ += len(data.weight)
         if self._waiting is not None:
             self._waiting = data = self._waiting.joined(data)
             if not self._begin(settings, self._waiting):
@@ -121,7 +122,8 @@ class StreamTree(Forgetful, TreeEstimator):
         if is_regrown:
             order = np.random.default_rng(self._session.entropy).permutation(n)
             self._watch.latest.n = most
-            self._watch.latest.add(data.take(order))
+            raw = data.weight * self._weights_seen.mean  # as those of the stream
+            self._watch.latest.add(data._replace(weight=raw).take(order))
         self._expect_no_change(data, self._blind_loss(data))
 
     def _judge(self) -> Tree | None:
@@ -160,9 +162,10 @@ class StreamTree(Forgetful, TreeEstimator):
         return loss_of_mean(data) if kind == "regressor" else UNDIVIDED
 
     def _restart(self, recent: Data) -> None:
-        self._rng = self._generator()
+        self._rng, seen = self._generator(), self.n_samples_seen_
         self._waiting = recent.take(slice(0, 0))
         self._learn(recent)
+        self.n_samples_seen_ = seen
         self._relearn(recent)
 
     def _relearn(self, recent: Data) -> None:
