@@ -21,7 +21,7 @@ from oda_rl.rkhs.hyperparameters import (
     move,
 )
 
-HINGE, LOGISTIC, SQUARED, HUBER = 0, 1, 2, 3
+HINGE, LOGISTIC, SQUARED, HUBER = 0, 1, 2, 3  # those of classes come first
 # Samples between two checks of the inverse, and the residual (Gram matrix times its inverse, minus the
 # unit matrix) from which on it is rebuilt.
 CHECK_EVERY, REBUILDING_RESIDUAL = 16, 1e-4
@@ -51,13 +51,15 @@ class Settings(NamedTuple):
 class Batch(NamedTuple):
     """Scratch arrays of a mini-batch, and what is kept of the previous one.
 
-    Scratch arrays are `values` (1, n_outputs) and `slopes` (batch_size, n_outputs) of new samples. Of
-    the previous mini-batch, `last` (n_features, batch_size) are the samples, `steps` (batch_size,
-    n_outputs) the weights that they got, and `similarity` (batch_size,) their kernel with a new sample.
+    Scratch arrays are `values` (1, n_outputs) and `slopes` (batch_size, n_outputs) of new samples, and
+    their stepsizes `lengths` (batch_size,). Of the previous mini-batch, `last` (n_features, batch_size)
+    are the samples, `steps` (batch_size, n_outputs) the weights that they got, and `similarity`
+    (batch_size,) their kernel with a new sample.
     """
 
     values: Any
     slopes: Any
+    lengths: Any
     similarity: Any
     last: Any
     steps: Any
@@ -137,8 +139,14 @@ def learn(x, y, weight, first, draws, settings, counters, dictionary, chains, ba
                 dictionary.similarity,
                 batch.values,
             )
-            total += weight[t] * loss(settings.kind, batch.values[0], y[t], settings.width, slope)
+            found = loss(settings.kind, batch.values[0], y[t], settings.width, slope)
+            total += weight[t] * found
             mass += weight[t]
+            step = rate * weight[t] / size
+            if weight[t] > 1.0 and settings.kind >= SQUARED:
+                # At most to the target, or as far as without a weight: beyond it, errors would grow.
+                step = min(step, max(rate / size, 1.0))
+            batch.lengths[i] = step
             credit(
                 x[t],
                 bandwidth,
@@ -160,13 +168,14 @@ def learn(x, y, weight, first, draws, settings, counters, dictionary, chains, ba
             t = begin + i
             norm = 0.0
             for c in range(n_outputs):
-                batch.steps[i, c] = batch.slopes[i, c] * (-rate * weight[t] / size)
+                batch.steps[i, c] = -batch.slopes[i, c] * batch.lengths[i]
                 norm += abs(batch.steps[i, c])
             for feature in range(x.shape[1]):
                 batch.last[feature, i] = x[t, feature]
             if norm > 0.0:
                 add(dictionary, x[t], bandwidth, batch.steps[i], n_outputs)
-        prune(dictionary, settings.parsimony * rate**1.5, settings.most, n_outputs)
+        usual = rate * min(1.0, mass / n)  # else points of small weights would all be dropped
+        prune(dictionary, settings.parsimony * usual**1.5, settings.most, n_outputs)
         counters[N_LAST] = n
         counters[N_SEEN] += n
         counters[N_BATCHES] += 1

@@ -278,6 +278,7 @@ class KernelMachine:
         return sgd.Batch(
             values=np.zeros((1, n_outputs)),
             slopes=np.zeros((size, n_outputs)),
+            lengths=np.zeros(size),
             similarity=np.zeros(size),
             last=np.zeros((n_features, size)),
             steps=np.zeros((size, n_outputs)),

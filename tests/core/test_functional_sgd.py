@@ -62,8 +62,11 @@ def twin(loss, X, Y, n_outputs, d, eta, lam, batch, K, weight, halving):
         W = (1 - rate * lam * len(x) / batch) * W
         new = np.any(slopes != 0, axis=1)
         D = np.vstack([D, x[new]])
-        W = np.vstack([W, (-rate / batch * w[:, None] * slopes)[new]])
-        D, W = komp(D, W, d, K * rate**1.5)
+        length = rate / batch * w
+        if loss in ("squared", "huber"):  # not beyond the target
+            length = np.where(w > 1.0, np.minimum(length, max(rate / batch, 1.0)), length)
+        W = np.vstack([W, (-length[:, None] * slopes)[new]])
+        D, W = komp(D, W, d, K * (rate * min(1.0, w.mean())) ** 1.5)
     return D, W
 
 
@@ -90,6 +93,7 @@ def test_twin(loss):
         Y, n = np.column_stack([np.sin(X[:, 0]), X[:, 1] ** 2]), 2
         model = KernelSGDRegressor(loss, huber_width=0.3, **options)
         model.partial_fit(X, Y, weight)
+    weight = weight * np.arange(1, 73) / weight.cumsum()  # relative to the mean so far
     D, W = twin(loss, X, Y, n, 0.8, 4.0, 0.01, 8, 0.04, weight, 100.0)
     assert 3 < len(D) < 60
     assert model.n_points_ == len(D)

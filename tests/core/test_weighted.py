@@ -1,15 +1,23 @@
-"""Weights of samples: moments and quantiles, and fits that outliers of next to no weight do not harm."""
+"""Weights of samples: moments and quantiles, outliers that weigh next to nothing, and streams."""
 
 import warnings
 
 import numpy as np
 import pytest
-from sklearn.base import clone
+from sklearn.base import clone, is_clusterer, is_regressor
 from sklearn.datasets import load_iris, make_friedman1
+from sklearn.metrics import balanced_accuracy_score
 
-from oda_rl import MultiResolutionODA, ODAPartition, ODARegressor
+from oda_rl import (
+    KernelSGDClassifier,
+    KernelSGDRegressor,
+    MultiResolutionODA,
+    ODAClassifier,
+    ODAPartition,
+    ODARegressor,
+)
 from oda_rl._statistics import quantiles, variances
-from oda_rl.quantization import DeterministicAnnealing, StochasticVQ
+from oda_rl.quantization import LVQ, DeterministicAnnealing, StochasticVQ
 from oda_rl.resolutions import EffectMap, FeatureMap, RankMap
 
 LIGHT = [1e-12, 1e-4]
@@ -136,3 +144,106 @@ def test_samples_that_weigh_nothing_get_labels_alone(model):
     np.testing.assert_array_equal(labels[used], without.labels_)
     predict = getattr(model, "predict_clusters", model.predict)
     np.testing.assert_array_equal(labels, predict(X))
+
+
+# -- streams ------------------------------------------------------------------------------------------
+
+STREAMS = {
+    "partition": ODAPartition(6, random_state=0),
+    "tree of cells": MultiResolutionODA(random_state=0),
+    "quantizer": StochasticVQ(4, random_state=0),
+    "classifier": ODAClassifier(random_state=0),
+    "densities": ODAClassifier(local_model=None, forgetting=None, random_state=0),
+    "lvq mode": ODAClassifier(12, mode="lvq", random_state=0),
+    "lvq": LVQ(3, random_state=0),
+    "tree of classes": MultiResolutionODA(ODAClassifier(), random_state=0),
+    "kernel classifier": KernelSGDClassifier(random_state=0),
+    "regressor": ODARegressor(n_warmup=50, random_state=0),
+    "tree of outputs": MultiResolutionODA(ODARegressor(), random_state=0),
+    "kernel regressor": KernelSGDRegressor(random_state=0),
+}
+
+
+def iris_for(model):
+    """Shuffled samples, and the targets for a model: none, classes or outputs."""
+    X, y = load_iris(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(X))
+    X, y = X[order], y[order]
+    if is_clusterer(model) or isinstance(model, StochasticVQ):
+        return X, ()
+    return (X[:, :3], (X[:, 3],)) if is_regressor(model) else (X, (y,))
+
+
+def streamed(model, X, targets, weight, fitted=0, chunk=50):
+    """A copy of a model, fitted to the first samples if any, that goes on with a stream."""
+    model = clone(model)
+    if fitted > 0:
+        model.fit(X[:fitted], *(y[:fitted] for y in targets), sample_weight=weight[:fitted])
+    for start in range(fitted, len(X), chunk):
+        rows = slice(start, start + chunk)
+        model.partial_fit(X[rows], *(y[rows] for y in targets), sample_weight=weight[rows])
+    return model
+
+
+@pytest.mark.parametrize("fitted", [0, 75])
+@pytest.mark.parametrize("name", STREAMS)
+def test_equal_weights_of_a_stream_change_nothing(name, fitted):
+    model = STREAMS[name]
+    X, targets = iris_for(model)
+    one, *others = (
+        streamed(model, X, targets, np.full(150, weight), fitted) for weight in (1.0, 0.001, 100.0)
+    )
+    for other in others:
+        # The first steps of least squares amplify what the mean of weights is rounded by.
+        np.testing.assert_allclose(other.predict(X), one.predict(X), rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "name", ["partition", "densities", "lvq mode", "regressor", "kernel classifier"]
+)
+def test_chunks_of_a_weighted_stream_do_not_matter(name):
+    X, targets = iris_for(STREAMS[name])
+    weight = np.random.default_rng(1).exponential(5.0, 150)
+    whole, parts = (streamed(STREAMS[name], X, targets, weight, 0, chunk) for chunk in (150, 7))
+    np.testing.assert_allclose(whole.predict(X), parts.predict(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["partition", "densities", "tree of classes", "kernel regressor"])
+def test_samples_without_a_weight_weigh_one_and_files_know_the_mean(name, tmp_path):
+    X, targets = iris_for(STREAMS[name])
+    weight = np.where(np.arange(150) < 140, 40.0, 1.0)
+    told = streamed(STREAMS[name], X, targets, weight, 70)
+    model = streamed(STREAMS[name], X[:140], [y[:140] for y in targets], weight[:140], 70)
+    model = type(model).load(model.save(tmp_path / "model"))
+    for t in range(140, 150):  # one by one, which is learned on another path if all weights are one
+        model.partial_fit(X[t : t + 1], *(y[t : t + 1] for y in targets))
+    np.testing.assert_allclose(model.predict(X), told.predict(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize("forgetting", ["adwin", None])
+def test_a_stream_learns_a_rare_class_of_a_large_weight(forgetting):
+    rng = np.random.default_rng(100)
+    y = (rng.random(1600) < 0.03).astype(int)
+    X = rng.normal(size=(1600, 4)) + 2.0 * y[:, None]
+    model = ODAClassifier(class_weight={0: 1.0, 1: 30.0}, forgetting=forgetting, random_state=0)
+    for start in range(0, 800, 50):
+        model.partial_fit(X[start : start + 50], y[start : start + 50])
+    assert balanced_accuracy_score(y[800:], model.predict(X[800:])) > 0.9
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+def test_heavy_samples_correct_no_more_than_their_own_errors(loss):
+    rng = np.random.default_rng(100)
+    X = rng.uniform(0.0, 6.0, (600, 1))
+    y, weight = np.sin(X[:, 0]), rng.exponential(1.0, 600) ** 3
+    for fitted in (0, 300, 600):
+        model = streamed(KernelSGDRegressor(loss, random_state=0), X, (y,), weight, fitted)
+        assert model.score(X, y) > 0.8
+
+
+def test_a_kernel_classifier_keeps_the_points_of_a_class_of_small_weights():
+    rng = np.random.default_rng(100)
+    y = (rng.random(800) < 0.1).astype(int)
+    X = rng.normal(size=(800, 2)) + 2.5 * y[:, None]
+    model = KernelSGDClassifier("logistic", random_state=0).fit(X, y, np.where(y == 1, 20.0, 1.0))
+    assert balanced_accuracy_score(y, model.predict(X)) > 0.85
