@@ -1,4 +1,4 @@
-"""Weights of the samples of a stream, relative to the mean of all weights so far, as those of a fit."""
+"""Weights of the samples of a stream, relative to the mean of those before, as in a fit."""
 
 from typing import Any, NamedTuple
 
@@ -7,6 +7,8 @@ import numpy as np
 from oda_rl._types import Array
 from oda_rl.estimators.targets import Data
 
+# Largest relative weight, for a stream that begins with weights of almost zero
+HEAVIEST = 1e6
 # Schema of a stored `SeenWeights`.
 SEEN_WEIGHTS = ("count", "float in [0, inf)", "count", "bool")
 
@@ -29,19 +31,23 @@ class SeenWeights(NamedTuple):
         return cls(len(weight), float(weight.sum()), 0, bool((weight == 1.0).all()))
 
     def relative(self, weight: Array, presented: int) -> "tuple[Array, SeenWeights]":
-        """Positive weights (n,) of the next samples, each divided by the mean up to and including it.
+        """Positive weights (n,) of the next samples, each divided by the mean of all weights before it.
 
+        A mean over n - 1 samples, followed to the next by a step of r / (n - 1 + r) with this relative
+        weight r, is the weighted mean of all n. The first weight ever is 1, and none is above HEAVIEST.
         `presented` is the number of samples presented before them. Also returns the new state. If all
         weights so far are one, both are unchanged.
         """
         if self.plain and (weight == 1.0).all():
             return weight, self
         since = presented - self.at
-        count = self.n + since + np.arange(1, len(weight) + 1)
+        count = self.n + since + np.arange(len(weight) + 1)
         # One sum from left to right, which is the same to the last bit however a stream is cut.
-        mass = np.cumsum(np.concatenate([[self.mass + since], weight]))[1:]
+        mass = np.cumsum(np.concatenate([[self.mass + since], weight]))
         found = SeenWeights(int(count[-1]), float(mass[-1]), presented + len(weight), False)
-        return weight * (count / mass), found
+        if count[0] == 0:
+            count[0], mass[0] = 1, weight[0]
+        return np.minimum(weight * (count[:-1] / mass[:-1]), HEAVIEST), found
 
     @property
     def mean(self) -> float:
@@ -88,7 +94,7 @@ class WeightsMixin:
         self._weights_seen = self._weights_seen._replace(at=self.n_samples_seen_)
 
     def _relative(self, weight: Array) -> Array:
-        """Weights (n,) of the next samples of a stream, relative to the mean so far."""
+        """Weights (n,) of the next samples of a stream, relative to the mean of those before."""
         own: Any = self.__dict__
         presented = own.get("n_samples_seen_", 0)
         found, self._weights_seen = self._weights_seen.relative(weight, presented)
