@@ -17,6 +17,9 @@ that a lost actor draws is held for as long as random actions of the warm-up are
 an action do not enter its traces. An agent that has learned to stay within bounds until the time limit
 has blank episodes, too, but no better ones, so it is not lost.
 
+If a lost actor is nearly sure of its action at the beginning or at the end of an episode, chance or values
+that have not been learned yet have led it astray. So all its preferences decay, until it explores again.
+
 Held noise
 ----------
 An action is drawn from its distribution by a uniform number, a point by one for each coordinate. In
@@ -53,6 +56,7 @@ from oda_rl.agents.codebook_rl.state import (
     LEARNING_STEPS,
     LEAST_VARIED,
     LEVEL_DONE,
+    N_BASIS,
     N_DRAWS,
     PHASE,
     SIGN,
@@ -60,6 +64,7 @@ from oda_rl.agents.codebook_rl.state import (
     USUAL_REWARD,
     VARIED_SHARE,
     VISITED,
+    open_branches,
     open_memory,
     open_numbers,
     open_scratch,
@@ -79,6 +84,8 @@ NUMBERS_FOLLOWED, POINTS_FOLLOWED = 8, 1 << 40
 HELD_EPISODES, HELD_NUMBERS, HELD_POINTS = 0.5, 0.5, 0.9
 # Weight of the last episode in the running share of blank episodes; share above which an actor is lost
 EPISODE_RATE, MOST_BLANK = 0.1, 0.5
+# The preferences of a lost actor are multiplied by KEPT if its action had at least this probability.
+NEARLY_SURE, KEPT = 0.7, 0.95
 
 
 @inline_kernel
@@ -119,6 +126,32 @@ def is_held(state, env, draw):
 
 
 @inline_kernel
+def is_nearly_sure(direction):
+    """Whether the action drawn last, with this gradient of its log-probability, was to be expected.
+
+    All entries are 0 after a repeated action, of which nothing is known.
+    """
+    most = 0.0
+    for change in direction:
+        most = max(most, change)
+    return 0.0 < most < 1.0 - NEARLY_SURE
+
+
+@inline_kernel
+def unsettle(state, env):
+    """Let all preferences decay if the actor is lost and was nearly sure of its last action."""
+    memory, branches, counters = open_memory(state), open_branches(state), open_numbers(state).counters
+    if not memory.lost[env] or not is_nearly_sure(memory.direction[env]):
+        return
+    n_preferences = memory.direction.shape[1] * counters[N_BASIS]
+    for branch in range(branches.payload.shape[0]):
+        for row in range(n_preferences):
+            preferences = branches.payload[branch, row]
+            for i in range(preferences.shape[0]):
+                preferences[i] *= KEPT
+
+
+@inline_kernel
 def draw_option(preferences, draw, direction):
     """Draw one of the options with these `preferences` (n,) by `draw`, uniform in [0, 1).
 
@@ -134,6 +167,7 @@ def draw_option(preferences, draw, direction):
     left = (draw - part) / max(direction[taken], TINY) + 1.0
     for a in range(direction.shape[0]):
         direction[a] = (1.0 if a == taken else 0.0) - direction[a]
+    direction[taken] = max(direction[taken], TINY)  # 0 is the gradient of a repeated action
     return taken, min(max(left, 0.0), 1.0)
 
 
@@ -227,7 +261,10 @@ def observe_numbers(state, env, observation, reward, terminated, ended, event, d
     """The step of an actor with discrete actions."""
     transition = observation, reward, terminated, ended, event, draws
     code = observe(find_state_value, learn, choose_number, remember, state, env, *transition)
-    return follow_step(state, env, reward, terminated, ended, event, code, NUMBERS_FOLLOWED)
+    code = follow_step(state, env, reward, terminated, ended, event, code, NUMBERS_FOLLOWED)
+    if ended or event == BEGIN:
+        unsettle(state, env)
+    return code
 
 
 @lean_kernel

@@ -1,4 +1,4 @@
-"""When an actor has lost its way, and that it then holds its actions."""
+"""When an actor has lost its way, and that it then holds its actions and doubts its preferences."""
 
 import gymnasium as gym
 import numpy as np
@@ -86,6 +86,24 @@ def test_who_stays_within_bounds_until_time_is_over_is_not_lost():
     play(learner, 5, 1.0, terminated=True, length=20)
     play(learner, 20, 1.0)
     assert not is_lost(learner), "blank episodes have the larger return"
+
+
+def preferences(learner):
+    return float(np.abs(learner.action_values(np.linspace(-1.0, 1.0, 9)[:, None])).max())
+
+
+@pytest.mark.parametrize(("told", "decays"), [(False, True), (True, False)])
+def test_a_lost_actor_that_is_nearly_sure_doubts_all_its_preferences(told, decays):
+    learner = make_learner(told=told)
+    play(learner, 1, -1.0)
+    assert is_lost(learner) is not told
+    book, n_basis = learner.slow.codebook, int(learner.numbers.counters[layout.N_BASIS])
+    book["q"][:], book["rate"][:] = 0.0, 0.0  # so small that little is learned
+    book["q"][2 * n_basis] = 30.0  # the preference for an action, the same everywhere
+    assert preferences(learner) == pytest.approx(30.0)
+    play(learner, 4, -1.0)
+    assert (preferences(learner) < 0.85 * 30.0) is decays
+    assert (preferences(learner) > 0.99 * 30.0) is not decays
 
 
 def test_any_other_reward_tells_something():
