@@ -17,8 +17,8 @@ that a lost actor draws is held for as long as random actions of the warm-up are
 an action do not enter its traces. An agent that has learned to stay within bounds until the time limit
 has blank episodes, too, but no better ones, so it is not lost.
 
-If a lost actor is nearly sure of its action at the beginning or at the end of an episode, chance or values
-that have not been learned yet have led it astray. So all its preferences decay, until it explores again.
+If a lost actor is nearly sure of its action at the beginning or at the end of an episode, it has been
+led astray, by chance or by values not yet learned. So all its preferences decay, until it explores.
 
 Held noise
 ----------
