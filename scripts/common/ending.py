@@ -17,6 +17,7 @@ def code_of(number: int) -> int:
 
 
 INTERRUPTED = code_of(signal.SIGINT)
+SIGPIPE = 13  # which the module signal does not have on Windows
 
 
 def run_and_exit(main: Callable[[], Any]) -> NoReturn:
@@ -28,6 +29,9 @@ def run_and_exit(main: Callable[[], Any]) -> NoReturn:
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
         sys.exit(INTERRUPTED)
+    except BrokenPipeError:  # of a reader such as head, which has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python still flushes
+        sys.exit(code_of(SIGPIPE))
     except OSError as error:  # a full disk, a file in place of a folder, no permission
         sys.exit(f"Cannot continue: {str(error).rstrip('.')}. Files written before are kept.")
     sys.exit(code)

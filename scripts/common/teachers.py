@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import gymnasium as gym
 import tyro
 
-from common.arguments import Count, Positive, check_output
+from common.arguments import Count, Positive, check_output, whole
 from oda_rl import storage
 from oda_rl.agents import DistilledPolicy
 from oda_rl.agents.distill import polish
@@ -46,7 +46,7 @@ class StudentOptions:
     """Whether cells are those of one codebook, or the leaves of a tree."""
     rounds: Positive = 8
     """Number of tables fitted with up to `max_cells` cells; the best one is kept."""
-    steps_per_round: Positive = 5000
+    steps_per_round: Annotated[int, whole(100)] = 5000
     """Environment steps recorded for each of these tables."""
     judge: Literal["return", "states"] = "return"
     """Whether tables are scored by their return, or by the teacher's Q values in recorded states."""
