@@ -46,7 +46,7 @@ from benchmarks.streams import Streams, run_streams
 from benchmarks.suite import Suite, run_suite
 from benchmarks.supervised import Supervised, run_supervised
 from benchmarks.trees import Trees, run_trees
-from common.arguments import find_mistake, read_options
+from common.arguments import check_lists, read_options
 from common.tables import make_console
 from common.training_options import find_algorithm
 from common.workers import WorkersLostError
@@ -73,7 +73,7 @@ COMMANDS = {
 
 def main(args: Any) -> int:
     """Run one benchmark."""
-    if mistake := find_mistake(args, "tree_cells", "starts"):
+    if mistake := check_lists(args, "tree_cells", "starts"):
         sys.exit(mistake)
     run: Any = next(run for kind, run in COMMANDS.values() if isinstance(args, kind))
     try:

@@ -33,7 +33,7 @@ from benchmarks.comparison import (
 from benchmarks.plans import OURS, Algorithm, Plan, find_options, find_ours, refuse
 from benchmarks.runs import Made, carry_out, find_kept, print_run, replace_file, write_csv
 from benchmarks.tasks import find_threshold
-from common.arguments import Count, Positive, find_mistake, typed_again
+from common.arguments import Count, Positive, check_lists, typed_again
 from common.evaluation import evaluate_command
 from common.pictures import save
 from common.tables import make_console, print_line, print_notes, show_close_table, to_markdown
@@ -76,7 +76,7 @@ class Args(Where):
 
 def find_mistake(args: Args) -> str | None:
     """What is wrong with the arguments, if anything."""
-    if mistake := find_mistake(args):
+    if mistake := check_lists(args):
         return mistake
     if args.total_timesteps < args.eval_freq:
         return (

@@ -33,7 +33,7 @@ from benchmarks.runs import carry_out, make_progress, replace_file
 from benchmarks.tasks import find_threshold
 from benchmarks.training import warm_up
 from benchmarks.tuning import Task, find_done, importances, open_storage, requeue_lost, search
-from common.arguments import Count, Positive, find_mistake, one_of, typed_again
+from common.arguments import Count, Positive, check_lists, one_of, typed_again
 from common.evaluation import reason_of
 from common.search_spaces import Range, defaults_of, space_of, to_hyperparameters
 from common.tables import make_console, print_line, return_text, show_table
@@ -142,7 +142,7 @@ def typed_value(value: Any) -> str:
 
 def find_mistake(args: Args) -> str | None:
     """What is wrong with the arguments, if anything."""
-    if mistake := find_mistake(args, "report_seeds"):
+    if mistake := check_lists(args, "report_seeds"):
         return mistake
     both = sorted(set(args.seeds) & set(args.report_seeds))
     if both:

@@ -85,7 +85,7 @@ PositiveReal = Annotated[float, real(0.0, is_excluded=True)]
 """A finite number above 0."""
 
 
-def find_mistake(args: Any, *may_be_empty: str) -> str | None:
+def check_lists(args: Any, *may_be_empty: str) -> str | None:
     """What is wrong with a list of values, if anything: duplicates, or no value where one is needed."""
     for one in fields(args):
         given = getattr(args, one.name)
@@ -100,7 +100,7 @@ def find_mistake(args: Any, *may_be_empty: str) -> str | None:
 
 def open_out(args: Any) -> bool:
     """Make the folder `args.out`, or print which list of values is empty; returns whether to go on."""
-    if mistake := find_mistake(args):
+    if mistake := check_lists(args):
         print(mistake)
         return False
     args.out.mkdir(parents=True, exist_ok=True)

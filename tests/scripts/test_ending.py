@@ -37,7 +37,8 @@ def test_it_ends_with_a_code_or_a_line(module, main, told):
 
 
 def test_a_reader_that_has_seen_enough_ends_a_script_in_silence():
-    code = "from common.ending import run_and_exit\nrun_and_exit(lambda: [print('x' * 99) for _ in range(9999)])"
+    code = """from common.ending import run_and_exit
+run_and_exit(lambda: [print('x' * 99) for _ in range(9999)])"""
     piped = ["sh", "-c", f'"{sys.executable}" -c "$1" | head -n 1', "sh", code]
     ended = subprocess.run(piped, cwd=SCRIPTS, capture_output=True, text=True)
     assert (ended.stdout, ended.stderr) == ("x" * 99 + "\n", "")
