@@ -36,7 +36,8 @@ class CellReport:
         if the tree ends at the cell; or None for a partition.
     error : float
         Error of the predictions in the leaves below, per sample that passes through: the share of wrong
-        classes, the mean squared error, or the mean divergence.
+        classes, the mean squared error (with several outputs their sum, in units of their variances), or
+        the mean divergence.
     share_of_error : float
         Share of the error of the whole tree.
     n_children : int
