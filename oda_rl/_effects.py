@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import fdtrc
 
-from oda_rl._ridge import Ridge, one_thread, solve_primal, tried
+from oda_rl._ridge import Ridge, one_thread, solve_dual, solve_primal, tried
 from oda_rl._schema import Rules, Schema, Sizes, expect
 from oda_rl._statistics import are_rising, quantiles, standardised, variances
 from oda_rl._types import Array
@@ -238,11 +238,17 @@ def _hats(x: Array, knots: Array) -> Array:
 
 def _solved(columns: Array, target: Array, weight: Array) -> Ridge:
     """Fit a ridge regression on centred columns."""
-    rows, root = tried(len(target)), np.sqrt(weight)[:, None]
+    (n, p), root = columns.shape, np.sqrt(weight)[:, None]
+    rows, before = tried(n), weight / weight.sum()
     columns, target = root * columns, root * target
-    before = weight[rows] / weight.sum()
+    if p >= n:
+        found = solve_dual(columns, target, None, before, 1.0, max(UNIT, (columns**2).sum() / n))
+        return found._replace(leverage=found.leverage[rows])
+    # Leverages of centred columns add to those of the mean as they are, without a factor; it hardly
+    # matters unless columns are so many that samples may almost be interpolated.
+    free = 1.0 if p > MOST_COLUMNS * n else 1.0 - before[rows]
     products = columns.T @ columns, columns.T @ target
-    return solve_primal(*products, columns[rows], target[rows], None, before, 1.0 - before, UNIT)
+    return solve_primal(*products, columns[rows], target[rows], None, before[rows], free, UNIT)
 
 
 def _bend(effect: Array, feature: Array, weight: Array) -> float:

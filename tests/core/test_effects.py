@@ -5,7 +5,8 @@ import pytest
 from model_files import reloaded
 
 from oda_rl import MultiResolutionODA, ODARegressor
-from oda_rl._effects import Effects
+from oda_rl._effects import Effects, FeatureSums
+from oda_rl._statistics import standardised
 from oda_rl.resolutions import EffectMap, get_state, restore
 
 KINDS = np.array([1.0, -1.0, 2.0, 0.0, -2.0, 1.5, -0.5, 0.5])
@@ -56,6 +57,18 @@ def test_few_of_many_features_have_effects(levels):
     assert Effects.of(X, rng.normal(size=(120, 1)), np.ones(120)) is None
     two = np.column_stack([rng.normal(size=120), y])
     assert {3, 50} <= set(Effects.of(X, two, np.ones(120))[0].feature.tolist())
+
+
+@pytest.mark.parametrize("d", [99, 100, 160])
+def test_lines_of_more_features_than_samples_explain_no_chance(d):
+    """They may interpolate the samples, which does not make their errors on samples left out 0."""
+    rng = np.random.default_rng(100)
+    X, weight = rng.normal(size=(100, d)), rng.uniform(0.5, 1.5, 100)
+    y = (4.0 * X[:, 0] ** 2 + np.sin(4.0 * X[:, 1]))[:, None]
+    assert FeatureSums.of(X, standardised(y, weight), weight).score_of_lines > 0.9
+    assert 0 in Effects.of(X, y, weight)[0].feature
+    line = standardised(y + 20.0 * X[:, 1:2], weight)  # lines do explain a part of this
+    assert FeatureSums.of(X, line, weight).score_of_lines < 0.95
 
 
 def test_a_regressor_finds_few_of_many_features():
