@@ -43,6 +43,7 @@ actions that are drawn at random.
 import numpy as np
 
 from oda_rl._jit import inline_kernel, lean_kernel
+from oda_rl.agents.action_choice import index_of_largest
 from oda_rl.agents.beta_policy import draw_point
 from oda_rl.agents.codebook_rl.association import find_near, remember
 from oda_rl.agents.codebook_rl.rules.actor_critic import find_probabilities, learn
@@ -131,10 +132,7 @@ def is_nearly_sure(direction):
 
     All entries are 0 after a repeated action, of which nothing is known.
     """
-    most = 0.0
-    for change in direction:
-        most = max(most, change)
-    return 0.0 < most < 1.0 - NEARLY_SURE
+    return 0.0 < direction[index_of_largest(direction)] < 1.0 - NEARLY_SURE
 
 
 @inline_kernel

@@ -209,8 +209,8 @@ class StreamEstimator(Estimator):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs), optional
             As for `fit`.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights of the samples, each relative to the mean of all weights so far, those of a `fit`
-            included; without, they are one. Nothing is learned from samples of weight zero;
+            Weights of the samples, each relative to the mean of all weights before it, those of a
+            `fit` included; without, they are one. Nothing is learned from samples of weight zero;
             one at least must be positive.
 
         Returns

@@ -62,7 +62,7 @@ def weights_of_classes(data: Data, counts: Array) -> list[SeenWeights]:
 
 
 def within_classes(seen: list[SeenWeights], data: Data, counts: Array) -> Array:
-    """Weights (n_samples,) of the next samples, relative to the mean of their class so far.
+    """Weights (n_samples,) of the next samples, relative to the mean of those before in their class.
 
     Codebooks of classes learn with these, as in a fit: with weights that are all large, a rare class
     would forget all but its latest samples. `counts` (n_classes,) are the samples presented, these

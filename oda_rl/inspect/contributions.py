@@ -248,18 +248,17 @@ def _steps_of(model: "MultiResolutionODA", samples: Array, names: Sequence[str])
     """The active cells of a sample (1, n_features), from the root to the leaf."""
     tree = model.tree_
 
-    def step(cell: "Cell", **nearness: Any) -> Step:
+    def step(cell: "Cell", report: CellReport, nearness: dict[str, Any]) -> Step:
         shares = None
         if model._session.settings.kind == "classifier":
             tally = tree.layers[cell.layer].tally[cell.number]
             shares = tally / max(float(tally.sum()), 1e-300)
         at, own = (added_of(model, cell, names, one) for one in (None, samples))
         added = {name: (value, own[name]) for name, value in at.items()}
-        (report,) = reports_of(model, [cell])
         return Step(**vars(report), **nearness, probabilities=shares, added=added)
 
     cell = tree.cell("0")
-    steps = [step(cell, divergence=0.0, margin=np.inf, runner_up="")]
+    cells, near = [cell], [{"divergence": 0.0, "margin": np.inf, "runner_up": ""}]
     for layer, scaled, _, at, closest in tree.walk(samples):
         siblings = {child.number: child for child in tree.children(cell)}
         cell = siblings.pop(int(at[0]))
@@ -268,8 +267,9 @@ def _steps_of(model: "MultiResolutionODA", samples: Array, names: Sequence[str])
             others = tree.divergence(scaled, tree.layers[layer].location[:, list(siblings)].T)[0]
             margin = float(others.min() - closest[0])
             runner_up = tree.name(list(siblings.values())[int(others.argmin())])
-        steps.append(step(cell, divergence=float(closest[0]), margin=margin, runner_up=runner_up))
-    return steps
+        cells.append(cell)
+        near.append({"divergence": float(closest[0]), "margin": margin, "runner_up": runner_up})
+    return [step(*one) for one in zip(cells, reports_of(model, cells), near, strict=True)]
 
 
 def find_counterfactuals(

@@ -127,7 +127,7 @@ class KernelSGD(UnitsMixin, Stored):
         The result does not depend on how a stream is cut into chunks: samples that do not fill a
         mini-batch wait for the next ones, and predictions use them only from then on (those of the first
         mini-batch at once). Parameters and errors are those of `fit`, but each weight is divided by the
-        mean of all weights so far, those of a `fit` included; without, they are one.
+        mean of all weights before it, those of a `fit` included; without, they are one.
         """
         return self._go_on(X, y, sample_weight, None)
 

@@ -180,8 +180,8 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         classes : array-like of shape (n_classes,), optional
             Classes to be expected, so that outputs have columns for them from the beginning.
         sample_weight : array-like of shape (n_samples,), optional
-            Factors of the stepsize for each sample, divided by the mean of all so far, those of a `fit`
-            included; without, they are one. Samples of weight zero are ignored.
+            Factors of the stepsize for each sample, divided by the mean of all before it, those of
+            a `fit` included; without, they are one. Samples of weight zero are ignored.
 
         Returns
         -------

@@ -82,8 +82,8 @@ class CodebookClassifier(ClassifierMixin, Estimator):
             Classes that will follow, so that `predict_proba` has columns for them from the beginning.
         sample_weight : array-like of shape (n_samples,), optional
             Weights of the samples, which are multiplied by those of `class_weight`; each is relative to
-            the mean of all so far, those of a `fit` included. Without, they are one. Nothing is learned
-            from samples of weight zero; one at least must be positive.
+            the mean of all before it, those of a `fit` included. Without, they are one. Nothing is
+            learned from samples of weight zero; one at least must be positive.
 
         Returns
         -------
