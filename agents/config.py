@@ -137,7 +137,7 @@ class _AnnealedConfig(Config):
         "[0, 2]",
     )
     tol_merge: float = setting(
-        0.3, "Cells with a squared distance below this times the temperature are merged.", "[0, inf]"
+        0.3, "Cells with a squared distance below this times the temperature are merged.", "[0, inf)"
     )
     min_weight: float = setting(1e-5, "Cells with a smaller weight are pruned.", "[0, 1]")
     perturbation: float = setting(

@@ -5,6 +5,7 @@ their messages, the docstrings and signatures of the agents, and the command lin
 """
 
 import inspect
+import math
 import re
 import textwrap
 from collections.abc import Callable, Mapping
@@ -96,7 +97,8 @@ class Config:
                 found = _convert(one.type, value, _inside(within), one.default == ())
             except (TypeError, ValueError, OverflowError):
                 accepted = _accepted(one.type, within)
-                if isinstance(value, int | float) and MAX_COUNT < abs(value) < float("inf"):
+                numbers = value if isinstance(value, list | tuple) else [value]
+                if any(isinstance(x, int | float) and MAX_COUNT < abs(x) < math.inf for x in numbers):
                     accepted += f", of magnitude up to {LARGEST:g}, or 2^48 for integers"
                 raise ValueError(f"{one.name} must be {accepted}, got {value!r}.") from None
             object.__setattr__(self, one.name, found)
