@@ -45,26 +45,10 @@ import numpy as np
 from oda_rl._jit import inline_kernel, lean_kernel
 from oda_rl.agents.action_choice import index_of_largest
 from oda_rl.agents.beta_policy import draw_point
+from oda_rl.agents.codebook_rl import state as names
 from oda_rl.agents.codebook_rl.association import find_near, remember
 from oda_rl.agents.codebook_rl.rules.actor_critic import find_probabilities, learn
 from oda_rl.agents.codebook_rl.state import (
-    BLANK_RETURN,
-    BLANK_SHARE,
-    FINISHED,
-    GROWTH_HOLD,
-    INFORMATIVE_RETURN,
-    LEARNING,
-    LEARNING_STEPS,
-    LEAST_VARIED,
-    LEVEL_DONE,
-    N_BASIS,
-    N_DRAWS,
-    PHASE,
-    SIGN,
-    STEPS,
-    USUAL_REWARD,
-    VARIED_SHARE,
-    VISITED,
     open_branches,
     open_memory,
     open_numbers,
@@ -94,16 +78,16 @@ def follow_episode(state, env, reward, terminated, ended):
     """Account for a step; at the end of an episode, determine whether the actor is lost in the next."""
     memory, numbers = open_memory(state), open_numbers(state)
     figures = numbers.figures
-    if numbers.counters[PHASE] != LEARNING:
+    if numbers.counters[names.PHASE] != names.LEARNING:
         return
-    memory.total[env] += numbers.settings[SIGN] * reward
-    memory.told[env] |= terminated or reward != figures[USUAL_REWARD]
+    memory.total[env] += numbers.settings[names.SIGN] * reward
+    memory.told[env] |= terminated or reward != figures[names.USUAL_REWARD]
     if ended:
         blank = 0.0 if memory.told[env] else 1.0
-        figures[BLANK_SHARE] += EPISODE_RATE * (blank - figures[BLANK_SHARE])
-        figures[INFORMATIVE_RETURN if memory.told[env] else BLANK_RETURN] = memory.total[env]
-        often = figures[BLANK_SHARE] > MOST_BLANK
-        memory.lost[env] = often and figures[INFORMATIVE_RETURN] > figures[BLANK_RETURN]
+        figures[names.BLANK_SHARE] += EPISODE_RATE * (blank - figures[names.BLANK_SHARE])
+        figures[names.INFORMATIVE_RETURN if memory.told[env] else names.BLANK_RETURN] = memory.total[env]
+        often = figures[names.BLANK_SHARE] > MOST_BLANK
+        memory.lost[env] = often and figures[names.INFORMATIVE_RETURN] > figures[names.BLANK_RETURN]
         memory.told[env], memory.total[env] = False, 0.0
 
 
@@ -122,7 +106,7 @@ def is_held(state, env, draw):
         for a in range(memory.direction.shape[1]):
             memory.direction[env, a] = 0.0
     else:
-        memory.held[env] = int(draw * open_numbers(state).counters[GROWTH_HOLD])
+        memory.held[env] = int(draw * open_numbers(state).counters[names.GROWTH_HOLD])
     return held
 
 
@@ -141,7 +125,7 @@ def unsettle(state, env):
     memory, branches, counters = open_memory(state), open_branches(state), open_numbers(state).counters
     if not memory.lost[env] or not is_nearly_sure(memory.direction[env]):
         return
-    n_preferences = memory.direction.shape[1] * counters[N_BASIS]
+    n_preferences = memory.direction.shape[1] * counters[names.N_BASIS]
     for branch in range(branches.payload.shape[0]):
         for row in range(n_preferences):
             preferences = branches.payload[branch, row]
@@ -193,8 +177,8 @@ def choose_number(state, env, n_found, n_near, value, event, draws):
     memory.exploratory[env] = False  # traces are never cut
     if is_held(state, env, draws[2]):
         return
-    noise, varied = memory.noise[env], open_numbers(state).figures[VARIED_SHARE]
-    episodes = HELD_EPISODES if varied > LEAST_VARIED else 0.0
+    noise, varied = memory.noise[env], open_numbers(state).figures[names.VARIED_SHARE]
+    episodes = HELD_EPISODES if varied > names.LEAST_VARIED else 0.0
     hold_noise(noise, episodes, HELD_NUMBERS, event, draws, draws[:1])
     action, first, draw = 0, 0, noise[0]
     for count in units.options:
@@ -216,7 +200,7 @@ def choose_point(state, env, n_found, n_near, value, event, draws):
     if is_held(state, env, draws[2]):
         return
     noise = memory.noise[env]
-    hold_noise(noise, HELD_EPISODES, HELD_POINTS, event, draws, draws[N_DRAWS:])
+    hold_noise(noise, HELD_EPISODES, HELD_POINTS, event, draws, draws[names.N_DRAWS :])
     draw_point(scratch.values, noise, scratch.best, memory.direction[env])
     for j in range(scratch.best.shape[0]):
         u = 2.0 * scratch.best[j] - 1.0
@@ -231,8 +215,8 @@ def keep_visited(state, followed):
     steps from n to 2 n, from 2 n to 4 n and so on, until `followed` n.
     """
     units, counters, scratch = open_units(state), open_numbers(state).counters, open_scratch(state)
-    n, t, every = units.visited.shape[0], counters[LEARNING_STEPS], 1
-    if counters[PHASE] != LEARNING or t >= followed * n:
+    n, t, every = units.visited.shape[0], counters[names.LEARNING_STEPS], 1
+    if counters[names.PHASE] != names.LEARNING or t >= followed * n:
         return False
     while t >= 2 * n * every:
         every *= 2
@@ -249,7 +233,7 @@ def follow_step(state, env, reward, terminated, ended, event, code, followed):
     if event < BEGIN and (code >= 0 or code == PAUSED):
         follow_episode(state, env, reward, terminated, ended)
         if keep_visited(state, followed):
-            open_numbers(state).counters[LEVEL_DONE] = VISITED
+            open_numbers(state).counters[names.LEVEL_DONE] = names.VISITED
             code = PAUSED
     return code
 
@@ -285,7 +269,7 @@ def replay(state, points, order):
         for j in range(points.shape[1]):
             scratch.z[j] = points[order[t], j]
         update_codebook(state, find_near(state, points.shape[1]), 0)
-        counters[STEPS] += 1
-        if counters[LEVEL_DONE] == FINISHED:
+        counters[names.STEPS] += 1
+        if counters[names.LEVEL_DONE] == names.FINISHED:
             return t + 1
     return order.shape[0]

@@ -17,16 +17,9 @@ import math
 from oda_rl._jit import inline_kernel, lean_kernel, pasted_kernel, vector_kernel
 from oda_rl.agents import bounds
 from oda_rl.agents.action_choice import index_of_largest
+from oda_rl.agents.codebook_rl import state as names
 from oda_rl.agents.codebook_rl.rules.traces import read_block
 from oda_rl.agents.codebook_rl.state import (
-    DISTANCES,
-    N_BASIS,
-    N_LABELS,
-    PLANES,
-    SEARCHES,
-    SOFTNESS,
-    TEMPERATURE,
-    WIDTH,
     open_branches,
     open_memory,
     open_numbers,
@@ -146,21 +139,21 @@ def leverage(distance, share, only, n_cells, temperature, linear):
 @inline_kernel
 def value_temperature(settings):
     """The temperature at which cells overlap for Q; if softness is 0, the annealing temperature."""
-    softness = settings[SOFTNESS]
-    return settings[TEMPERATURE] * (softness if softness > 0.0 else 1.0)
+    softness = settings[names.SOFTNESS]
+    return settings[names.TEMPERATURE] * (softness if softness > 0.0 else 1.0)
 
 
 @inline_kernel
 def find_shares_by_label(state, n_found, temperature):
     """Fill `scratch.share` with the association probabilities among the cells of each label."""
     numbers, branches, scratch = open_numbers(state), open_branches(state), open_scratch(state)
-    width = numbers.counters[WIDTH]
+    width = numbers.counters[names.WIDTH]
     n = n_found * width
     for p in range(n):
         scratch.label[p] = branches.label[scratch.found[p // width], p % width]
         scratch.weight[p] = 1.0
         scratch.share[p] = 0.0
-    for wanted in range(numbers.counters[N_LABELS]):
+    for wanted in range(numbers.counters[names.N_LABELS]):
         distance, weight, label = scratch.distance, scratch.weight, scratch.label
         associate(distance, weight, label, n, wanted, temperature, REACH, scratch.step)
         for p in range(n):
@@ -207,8 +200,8 @@ def find_near(state, n_coordinates):
     """
     numbers, branches = open_numbers(state), open_branches(state)
     planes, scratch = open_planes(state), open_scratch(state)
-    settings, width, tally = numbers.settings, numbers.counters[WIDTH], scratch.tally
-    reach = REACH * max(settings[SOFTNESS], 1.0) * settings[TEMPERATURE]
+    settings, width, tally = numbers.settings, numbers.counters[names.WIDTH], scratch.tally
+    reach = REACH * max(settings[names.SOFTNESS], 1.0) * settings[names.TEMPERATURE]
     node = 0 if planes.child.shape[0] > 0 else -1
     bound, nearest = 0.0, 1e300
     n_waiting, n_found = 0, 0
@@ -229,13 +222,13 @@ def find_near(state, n_coordinates):
             scratch.node[n_waiting] = planes.child[node, 1 - side]
             n_waiting += 1
             node = planes.child[node, side]
-            tally[PLANES] += 1
+            tally[names.PLANES] += 1
         branch = ~node
         away = scratch.distance[n_found * width : (n_found + 1) * width]
         for i in range(width):
             away[i] = 0.0
         add_distances(scratch.z, 0, n_coordinates, branches.location[branch], width, away)
-        tally[DISTANCES] += branches.size[branch]
+        tally[names.DISTANCES] += branches.size[branch]
         scratch.found[n_found] = branch
         n_found += 1
         if n_found == scratch.found.shape[0] or n_waiting == 0:
@@ -250,7 +243,7 @@ def find_near(state, n_coordinates):
             break
         n_waiting -= 1
         scratch.key[least], scratch.node[least] = scratch.key[n_waiting], scratch.node[n_waiting]
-    tally[SEARCHES] += 1
+    tally[names.SEARCHES] += 1
     return n_found
 
 
@@ -265,10 +258,10 @@ def activate_cells(state, n_found):
     """
     numbers, scratch = open_numbers(state), open_scratch(state)
     counters, share = numbers.counters, scratch.share
-    width, n_basis = counters[WIDTH], counters[N_BASIS]
-    temperature = numbers.settings[SOFTNESS] * numbers.settings[TEMPERATURE]
+    width, n_basis = counters[names.WIDTH], counters[names.N_BASIS]
+    temperature = numbers.settings[names.SOFTNESS] * numbers.settings[names.TEMPERATURE]
     only = -1
-    if counters[N_LABELS] > 1:
+    if counters[names.N_LABELS] > 1:
         find_shares_by_label(state, n_found, temperature)
     elif temperature > 0.0:
         shares_of_all(scratch.distance, n_found * width, temperature, share)
@@ -294,7 +287,7 @@ def activate_cells(state, n_found):
 def remember(state, env, n_found, only):
     """Store what the next step learns from: the location, and the cells active for the action."""
     numbers, memory, scratch = open_numbers(state), open_memory(state), open_scratch(state)
-    counters, width, kept = numbers.counters, numbers.counters[WIDTH], memory.share[env]
+    counters, width, kept = numbers.counters, numbers.counters[names.WIDTH], memory.share[env]
     for j in range(scratch.z.shape[0]):
         memory.z[env, j] = scratch.z[j]
     for k in range(n_found):
@@ -306,13 +299,13 @@ def remember(state, env, n_found, only):
     else:
         for p in range(n_found * width):
             kept[p] = scratch.share[p]
-        if counters[N_LABELS] > 1:
+        if counters[names.N_LABELS] > 1:
             for p in range(n_found * width):
                 if scratch.label[p] != memory.action[env]:
                     kept[p] = 0.0
     temperature = value_temperature(numbers.settings)
     memory.norm[env] = leverage(
-        scratch.distance, kept, only, n_found * width, temperature, counters[N_BASIS] > 1
+        scratch.distance, kept, only, n_found * width, temperature, counters[names.N_BASIS] > 1
     )
 
 
@@ -324,7 +317,7 @@ def evaluate_numbered(state, observations, actions, values):
     `observations` are (n, n_observed), float64. Ties go to the first action. Returns False for an
     observation that is not valid.
     """
-    scratch, n_basis = open_scratch(state), open_numbers(state).counters[N_BASIS]
+    scratch, n_basis = open_scratch(state), open_numbers(state).counters[names.N_BASIS]
     for t in range(observations.shape[0]):
         if not scale_observation(state, observations[t]):
             return False

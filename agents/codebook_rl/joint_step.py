@@ -5,6 +5,7 @@
 import numpy as np
 
 from oda_rl._jit import inline_kernel, lean_kernel, vector_kernel
+from oda_rl.agents.codebook_rl import state as names
 from oda_rl.agents.codebook_rl.association import (
     find_near,
     remember,
@@ -15,12 +16,6 @@ from oda_rl.agents.codebook_rl.association import (
 from oda_rl.agents.codebook_rl.rules.q_lambda import learn
 from oda_rl.agents.codebook_rl.rules.traces import read_block
 from oda_rl.agents.codebook_rl.state import (
-    DISTANCES,
-    LEARNING,
-    N_BASIS,
-    N_DRAWS,
-    PHASE,
-    WIDTH,
     open_branches,
     open_memory,
     open_numbers,
@@ -47,7 +42,7 @@ def gather_near(state, n_found):
     For each of them it computes what does not depend on the action (see `Scratch`).
     """
     numbers, branches, scratch = open_numbers(state), open_branches(state), open_scratch(state)
-    width, n_basis = numbers.counters[WIDTH], numbers.counters[N_BASIS]
+    width, n_basis = numbers.counters[names.WIDTH], numbers.counters[names.N_BASIS]
     n_features, n_joint = branches.location.shape[1], scratch.trial.shape[0]
     n_observed = n_features - n_joint
     interact = scratch.z.shape[0] > n_features and n_basis > 1
@@ -125,7 +120,7 @@ def find_best(state, n_near, draw):
     numbers, scratch, reach = open_numbers(state), open_scratch(state), open_units(state).action_reach
     best, trial = scratch.best, scratch.trial
     n_joint = best.shape[0]
-    if numbers.counters[PHASE] != LEARNING:
+    if numbers.counters[names.PHASE] != names.LEARNING:
         for j in range(n_joint):
             best[j] = 0.0
         return 0.0
@@ -175,7 +170,7 @@ def draw_joint(state, env, draws):
             trial[j] = memory.z[env, n_observed + j]
     elif random:
         for j in range(n_joint):
-            trial[j] = (2.0 * draws[N_DRAWS + j] - 1.0) * units.action_reach[j]
+            trial[j] = (2.0 * draws[names.N_DRAWS + j] - 1.0) * units.action_reach[j]
         memory.held[env] = int(draws[2] * hold)
     else:
         for j in range(n_joint):
@@ -200,7 +195,7 @@ def take_joint(state, n_found, n_near):
     # The shares of the cells gathered go to the places of those cells.
     for k in range(n_near):
         scratch.partial[k] = scratch.share[k]
-    for p in range(n_found * counters[WIDTH]):
+    for p in range(n_found * counters[names.WIDTH]):
         scratch.share[p] = 0.0
     for k in range(n_near):
         scratch.share[scratch.cells[k]] = scratch.partial[k]
@@ -229,14 +224,14 @@ def measure_distances(state, n_found, n_coordinates):
     Distances are taken along the first `n_coordinates` of a location.
     """
     counters, branches, scratch = open_numbers(state).counters, open_branches(state), open_scratch(state)
-    width = counters[WIDTH]
+    width = counters[names.WIDTH]
     for k in range(n_found):
         branch = scratch.found[k]
         away = scratch.distance[k * width : (k + 1) * width]
         for i in range(width):
             away[i] = 0.0
         add_distances(scratch.z, 0, n_coordinates, branches.location[branch], width, away)
-        scratch.tally[DISTANCES] += branches.size[branch]
+        scratch.tally[names.DISTANCES] += branches.size[branch]
 
 
 @inline_kernel
@@ -252,8 +247,8 @@ def remember_joint(state, env, n_found, only):
     remember(state, env, n_found, only)
     numbers, branches = open_numbers(state), open_branches(state)
     memory, scratch = open_memory(state), open_scratch(state)
-    n_features, width = branches.location.shape[1], numbers.counters[WIDTH]
-    if scratch.z.shape[0] == n_features or numbers.counters[N_BASIS] == 1:
+    n_features, width = branches.location.shape[1], numbers.counters[names.WIDTH]
+    if scratch.z.shape[0] == n_features or numbers.counters[names.N_BASIS] == 1:
         return
     temperature, norm = value_temperature(numbers.settings), memory.norm[env]
     # (distance in observation) x (distance in action)

@@ -26,6 +26,7 @@ import math
 from oda_rl._jit import inline_kernel, lean_kernel
 from oda_rl.agents import bounds
 from oda_rl.agents.action_choice import begin_random, choose_numbered, falling, index_of_largest
+from oda_rl.agents.codebook_rl import state as names
 from oda_rl.agents.codebook_rl.association import (
     activate_cells,
     find_near,
@@ -37,38 +38,6 @@ from oda_rl.agents.codebook_rl.association import (
 from oda_rl.agents.codebook_rl.rules.q_lambda import FIGURE_RATE, learn
 from oda_rl.agents.codebook_rl.rules.traces import catch_up, clear_traces
 from oda_rl.agents.codebook_rl.state import (
-    BEST_ENDING,
-    BEST_GOING_ON,
-    DISTORTION,
-    EPSILON_END,
-    EPSILON_START,
-    EPSILON_STEPS,
-    FINISHED,
-    FLATTENING,
-    GAMMA,
-    GROWING,
-    GROWTH_HOLD,
-    HOLD,
-    LEARNING,
-    LEARNING_STEPS,
-    LEVEL_DONE,
-    LEVEL_LENGTH,
-    N_BASIS,
-    N_CELLS,
-    N_LABELS,
-    NEXT_SLOW,
-    PHASE,
-    REWARDS,
-    SIGN,
-    SLOW_A,
-    SLOW_B,
-    SLOW_DOUBLING,
-    SLOW_EVERY,
-    SLOW_STEPS,
-    STEPS,
-    TEMPERATURE,
-    WENT_ON,
-    WIDTH,
     open_branches,
     open_memory,
     open_numbers,
@@ -126,13 +95,14 @@ def learn_from(rule, state, env, reward, terminated, value):
     """
     numbers = open_numbers(state)
     settings, counters, figures = numbers.settings, numbers.counters, numbers.figures
-    is_learning = counters[PHASE] == LEARNING
-    counters[STEPS] += 1
-    counters[LEARNING_STEPS] += is_learning
-    bounded = bounds.bound_reward(settings[SIGN] * reward, settings[GAMMA], figures, REWARDS)
+    is_learning = counters[names.PHASE] == names.LEARNING
+    counters[names.STEPS] += 1
+    counters[names.LEARNING_STEPS] += is_learning
+    reward *= settings[names.SIGN]
+    bounded = bounds.bound_reward(reward, settings[names.GAMMA], figures, names.REWARDS)
     if is_learning:
         return rule(state, env, bounded, 0.0 if terminated else value)
-    best = BEST_ENDING if terminated else BEST_GOING_ON
+    best = names.BEST_ENDING if terminated else names.BEST_GOING_ON
     figures[best] = max(figures[best], bounded)
     return True
 
@@ -143,12 +113,12 @@ def learn_from(rule, state, env, reward, terminated, value):
 @inline_kernel
 def begins_random(draw, settings, counters):
     """Whether a random action begins now, and the longest time that such actions are held."""
-    hold = counters[GROWTH_HOLD]
+    hold = counters[names.GROWTH_HOLD]
     random = True
-    if counters[PHASE] == LEARNING:
-        hold = counters[HOLD]
-        start, end = settings[EPSILON_START], settings[EPSILON_END]
-        epsilon = falling(start, end, counters[LEARNING_STEPS], settings[EPSILON_STEPS])
+    if counters[names.PHASE] == names.LEARNING:
+        hold = counters[names.HOLD]
+        start, end = settings[names.EPSILON_START], settings[names.EPSILON_END]
+        epsilon = falling(start, end, counters[names.LEARNING_STEPS], settings[names.EPSILON_STEPS])
         random = draw < begin_random(epsilon, hold)
     return random, hold
 
@@ -179,13 +149,13 @@ def slow_stepsize(frequency, settings, counters):
     It is multiplied by (K f(x))^-flattening, so that the codebook learns less where the agent has
     already spent much time.
     """
-    n_cells = counters[N_CELLS]
+    n_cells = counters[names.N_CELLS]
     emphasis = 1.0
-    if settings[FLATTENING] > 0.0:
-        emphasis = (n_cells * frequency + MIN_FREQUENCY) ** -settings[FLATTENING]
+    if settings[names.FLATTENING] > 0.0:
+        emphasis = (n_cells * frequency + MIN_FREQUENCY) ** -settings[names.FLATTENING]
         emphasis = min(emphasis, MAX_EMPHASIS)
-    stepsize = emphasis / (settings[SLOW_A] * n_cells + settings[SLOW_B] * counters[SLOW_STEPS])
-    return min(stepsize, MAX_STEPSIZE)
+    fall = settings[names.SLOW_A] * n_cells + settings[names.SLOW_B] * counters[names.SLOW_STEPS]
+    return min(emphasis / fall, MAX_STEPSIZE)
 
 
 @inline_kernel
@@ -197,10 +167,10 @@ def is_single_step(state, event, ended):
     """
     numbers, scratch = open_numbers(state), open_scratch(state)
     counters, figures, n_envs = numbers.counters, numbers.figures, open_memory(state).held.shape[0]
-    has_critic = scratch.values.shape[0] * counters[N_BASIS] < scratch.sums.shape[0]
+    has_critic = scratch.values.shape[0] * counters[names.N_BASIS] < scratch.sums.shape[0]
     if event < BEGIN and not ended:
-        figures[WENT_ON] = counters[STEPS]
-    many = counters[STEPS] - figures[WENT_ON] > n_envs
+        figures[names.WENT_ON] = counters[names.STEPS]
+    many = counters[names.STEPS] - figures[names.WENT_ON] > n_envs
     return event < BEGIN and ended and many and not has_critic
 
 
@@ -229,7 +199,7 @@ def update_codebook(state, n_found, label):
     """
     numbers, branches, scratch = open_numbers(state), open_branches(state), open_scratch(state)
     settings, counters, figures = numbers.settings, numbers.counters, numbers.figures
-    n_cells, width, share = counters[N_CELLS], counters[WIDTH], scratch.step
+    n_cells, width, share = counters[names.N_CELLS], counters[names.WIDTH], scratch.step
     row = branches.payload.shape[1] - 1
     for k in range(n_found):
         branch = scratch.found[k]
@@ -239,7 +209,7 @@ def update_codebook(state, n_found, label):
             scratch.label[p] = branches.label[branch, i]
             scratch.density[p] = branches.payload[branch, row, i]
     distance, weight, labels, n = scratch.distance, scratch.weight, scratch.label, n_found * width
-    nearest = associate(distance, weight, labels, n, label, settings[TEMPERATURE], EXACT, share)
+    nearest = associate(distance, weight, labels, n, label, settings[names.TEMPERATURE], EXACT, share)
     frequency = 0.0
     for p in range(n):
         frequency += share[p] * scratch.density[p]
@@ -255,14 +225,15 @@ def update_codebook(state, n_found, label):
             density[i] += fading * (own[i] - density[i])
         cells = branches.location[branch], branches.weight[branch], branches.axis[branch]
         move_cells(SQUARED_EUCLIDEAN, x, own, stepsize, width, *cells)
-    figures[DISTORTION] += FIGURE_RATE * (distance[nearest] - figures[DISTORTION])
+    figures[names.DISTORTION] += FIGURE_RATE * (distance[nearest] - figures[names.DISTORTION])
     # Updates become ever rarer, so that the codebook is quasi-static for Q
     interval = 1.0
-    if counters[PHASE] != GROWING:
-        interval = settings[SLOW_EVERY] * (1.0 + counters[LEARNING_STEPS] / settings[SLOW_DOUBLING])
-    figures[NEXT_SLOW] = counters[STEPS] + interval
-    counters[SLOW_STEPS] += 1
-    counters[LEVEL_DONE] = counters[SLOW_STEPS] >= counters[LEVEL_LENGTH]
+    if counters[names.PHASE] != names.GROWING:
+        interval += counters[names.LEARNING_STEPS] / settings[names.SLOW_DOUBLING]
+        interval *= settings[names.SLOW_EVERY]
+    figures[names.NEXT_SLOW] = counters[names.STEPS] + interval
+    counters[names.SLOW_STEPS] += 1
+    counters[names.LEVEL_DONE] = counters[names.SLOW_STEPS] >= counters[names.LEVEL_LENGTH]
 
 
 # -- the step ----------------------------------------------------------------------------------------
@@ -274,17 +245,18 @@ def finish(state, env, n_found, event, ended):
     numbers, memory = open_numbers(state), open_memory(state)
     counters, n_observed = numbers.counters, open_units(state).centre.shape[0]
     n_features = open_branches(state).location.shape[1]
-    paired = counters[N_LABELS] > 1 or n_features > n_observed
-    due = event < BEGIN and counters[STEPS] >= numbers.figures[NEXT_SLOW]
+    paired = counters[names.N_LABELS] > 1 or n_features > n_observed
+    due = event < BEGIN and counters[names.STEPS] >= numbers.figures[names.NEXT_SLOW]
     single = is_single_step(state, event, ended)
     if due and single:  # only the first observation of the episode comes with a choice of action
         recall(state, env)
         n_found = find_near(state, n_features)
     # A codebook of pairs learns from observations with the action that follows.
     if due and (single or not (paired and ended)):
-        label = memory.action[env] if counters[N_LABELS] > 1 else 0
+        label = memory.action[env] if counters[names.N_LABELS] > 1 else 0
         update_codebook(state, n_found, label)
-    return PAUSED if counters[LEVEL_DONE] == FINISHED and event < BEGIN else memory.action[env]
+    paused = counters[names.LEVEL_DONE] == names.FINISHED and event < BEGIN
+    return PAUSED if paused else memory.action[env]
 
 
 @inline_kernel
@@ -318,7 +290,7 @@ def observe(
 def find_state_value(state, n_found, event, draws):
     """`find_value` of agents whose actions are not part of a location."""
     numbers, scratch = open_numbers(state), open_scratch(state)
-    only, n_basis = activate_cells(state, n_found), numbers.counters[N_BASIS]
+    only, n_basis = activate_cells(state, n_found), numbers.counters[names.N_BASIS]
     critic = scratch.values.shape[0] * n_basis
     if critic < scratch.sums.shape[0]:
         value = value_of_rows(scratch.sums, critic, n_basis, scratch.z)

@@ -46,6 +46,7 @@ import math
 from oda_rl._jit import inline_kernel, vector_kernel
 from oda_rl.agents import bounds
 from oda_rl.agents.action_choice import index_of_largest
+from oda_rl.agents.codebook_rl import state as names
 from oda_rl.agents.codebook_rl.association import (
     average_rows,
     value_of_rows,
@@ -69,21 +70,6 @@ from oda_rl.agents.codebook_rl.rules.traces import (
     update_explained,
 )
 from oda_rl.agents.codebook_rl.state import (
-    ACTOR_RATE,
-    ACTOR_UNIT,
-    AVERAGE_RATE,
-    AVERAGE_REWARD,
-    COMMON_VALUE,
-    GAMMA,
-    LARGEST_ERROR,
-    LEARNING_RATE_HALVING,
-    LEARNING_RATE_MIN,
-    LEARNING_RATE_POWER,
-    MEAN_ERROR,
-    MEAN_ERROR_WEIGHT,
-    N_BASIS,
-    REWARDS,
-    WIDTH,
     open_branches,
     open_ledger,
     open_memory,
@@ -145,9 +131,9 @@ def count_state(visits, rate, taken, share, first, last, settings):
     As `q_lambda.lower_all`, but a stepsize falls with the visits of all actions. `visits` and `rate` are
     (n_actions, places).
     """
-    power = settings[LEARNING_RATE_POWER]
-    halving = settings[LEARNING_RATE_HALVING]
-    least = settings[LEARNING_RATE_MIN]
+    power = settings[names.LEARNING_RATE_POWER]
+    halving = settings[names.LEARNING_RATE_HALVING]
+    least = settings[names.LEARNING_RATE_MIN]
     for i in range(first, last):
         visits[taken, i] += share[i]
         count = 0.0
@@ -179,17 +165,17 @@ def change_unit(state, unit):
     numbers, branches, ledger = open_numbers(state), open_branches(state), open_ledger(state)
     scratch, figures = open_scratch(state), numbers.figures
     n_actions, n_rows = scratch.values.shape[0], scratch.sums.shape[0]
-    factor = figures[ACTOR_UNIT] / unit
+    factor = figures[names.ACTOR_UNIT] / unit
     for env in range(ledger.owed.shape[0]):
         first = first_trace(env, n_actions, n_rows)
         for i in range(ledger.n_living[env]):
             branch = ledger.living[env, i]
-            block, width = branches.payload[branch], numbers.counters[WIDTH]
+            block, width = branches.payload[branch], numbers.counters[names.WIDTH]
             pay(env, block, branch, width, n_actions, n_rows, ledger)
-            for r in range(first, first + n_actions * numbers.counters[N_BASIS]):
+            for r in range(first, first + n_actions * numbers.counters[names.N_BASIS]):
                 for place in range(width):
                     block[r, place] *= factor
-    figures[ACTOR_UNIT] = unit
+    figures[names.ACTOR_UNIT] = unit
 
 
 @inline_kernel
@@ -201,7 +187,8 @@ def trace_branch(state, env, k, size):
     """
     numbers, branches = open_numbers(state), open_branches(state)
     memory, scratch = open_memory(state), open_scratch(state)
-    settings, width, n_basis = numbers.settings, numbers.counters[WIDTH], numbers.counters[N_BASIS]
+    settings, counters = numbers.settings, numbers.counters
+    width, n_basis = counters[names.WIDTH], counters[names.N_BASIS]
     n_actions, n_rows = scratch.values.shape[0], scratch.sums.shape[0]
     only, taken, branch = memory.only[env], memory.action[env], memory.found[env, k]
     own = only - k * width if only >= 0 else -1
@@ -222,7 +209,8 @@ def trace_branch(state, env, k, size):
             z, location, share, rate[0], width, size, per_slope, linear, traces, critic, scratch.step
         )
     for a in range(n_actions):
-        factor = settings[ACTOR_RATE] * memory.direction[env, a] / numbers.figures[ACTOR_UNIT]
+        factor = settings[names.ACTOR_RATE] * memory.direction[env, a]
+        factor /= numbers.figures[names.ACTOR_UNIT]
         if own >= 0:
             add_feature(z, location, rate[0], own, size * factor, per_slope, linear, traces, a * n_basis)
         else:
@@ -239,27 +227,28 @@ def learn(state, env, reward, next_value):
     numbers, branches, ledger = open_numbers(state), open_branches(state), open_ledger(state)
     memory, scratch = open_memory(state), open_scratch(state)
     settings, counters, figures = numbers.settings, numbers.counters, numbers.figures
-    width, n_actions, n_rows = counters[WIDTH], scratch.values.shape[0], scratch.sums.shape[0]
+    width, n_actions, n_rows = counters[names.WIDTH], scratch.values.shape[0], scratch.sums.shape[0]
     first, only = first_trace(env, n_actions, n_rows), memory.only[env]
 
     gamma = find_discount(state)
-    error = reward - figures[AVERAGE_REWARD] + gamma * next_value
-    value = find_value(state, env, n_actions * counters[N_BASIS])
+    error = reward - figures[names.AVERAGE_REWARD] + gamma * next_value
+    value = find_value(state, env, n_actions * counters[names.N_BASIS])
     error -= value
-    error -= (gamma - settings[GAMMA]) * figures[COMMON_VALUE]
+    error -= (gamma - settings[names.GAMMA]) * figures[names.COMMON_VALUE]
     if not abs(error) < bounds.LARGEST_ERROR:
         return False
-    error = bounds.bound_error(error, figures[LARGEST_ERROR], figures[REWARDS + 1])
+    error = bounds.bound_error(error, figures[names.LARGEST_ERROR], figures[names.REWARDS + 1])
     record_error(state, env, abs(error))
     decay_traces(state, env)
     update_explained(state, env, value, error)
 
     unit = abs(error)
-    figures[LARGEST_ERROR] = max(unit, (1.0 - MEAN_RATE) * figures[LARGEST_ERROR])
-    if figures[MEAN_ERROR_WEIGHT] > 0.0:
-        unit = figures[MEAN_ERROR] / figures[MEAN_ERROR_WEIGHT]
-    unit = max(unit, LEAST_UNIT * figures[LARGEST_ERROR], NO_ERROR)
-    if not figures[ACTOR_UNIT] / UNIT_TOLERANCE < unit < figures[ACTOR_UNIT] * UNIT_TOLERANCE:
+    figures[names.LARGEST_ERROR] = max(unit, (1.0 - MEAN_RATE) * figures[names.LARGEST_ERROR])
+    if figures[names.MEAN_ERROR_WEIGHT] > 0.0:
+        unit = figures[names.MEAN_ERROR] / figures[names.MEAN_ERROR_WEIGHT]
+    unit = max(unit, LEAST_UNIT * figures[names.LARGEST_ERROR], NO_ERROR)
+    used = figures[names.ACTOR_UNIT]
+    if not used / UNIT_TOLERANCE < unit < used * UNIT_TOLERANCE:
         change_unit(state, unit)
     size = 1.0 / (memory.norm[env] * memory.trace_scale[env])
     along = 0.0
@@ -270,8 +259,8 @@ def learn(state, env, reward, next_value):
     along *= memory.trace_scale[env]
     if along > LARGEST_STEP:
         error *= LARGEST_STEP / along
-    figures[MEAN_ERROR] += MEAN_RATE * (abs(error) - figures[MEAN_ERROR])
-    figures[MEAN_ERROR_WEIGHT] += MEAN_RATE * (1.0 - figures[MEAN_ERROR_WEIGHT])
+    figures[names.MEAN_ERROR] += MEAN_RATE * (abs(error) - figures[names.MEAN_ERROR])
+    figures[names.MEAN_ERROR_WEIGHT] += MEAN_RATE * (1.0 - figures[names.MEAN_ERROR_WEIGHT])
 
     step = error * memory.trace_scale[env]
     ledger.owed[env] += step
@@ -282,6 +271,6 @@ def learn(state, env, reward, next_value):
             move_along(block[:n_rows], block[first : first + n_rows], width, step)
             ledger.paid[env, branch] = ledger.owed[env]
     forget_preferences(state, env)
-    if settings[AVERAGE_RATE] > 0.0:
-        figures[AVERAGE_REWARD] += settings[AVERAGE_RATE] * error
+    if settings[names.AVERAGE_RATE] > 0.0:
+        figures[names.AVERAGE_REWARD] += settings[names.AVERAGE_RATE] * error
     return True

@@ -16,9 +16,8 @@ The preferences for continuous actions do not decay.
 """
 
 from oda_rl._jit import inline_kernel, vector_kernel
+from oda_rl.agents.codebook_rl import state as names
 from oda_rl.agents.codebook_rl.state import (
-    N_BASIS,
-    WIDTH,
     open_branches,
     open_ledger,
     open_memory,
@@ -69,12 +68,12 @@ def find_sureness(direction, taken):
 @inline_kernel
 def forget_branch(state, env, k, first, count, sureness):
     """Let the preferences for `count` options from `first` on decay in the k-th branch found."""
-    memory, width = open_memory(state), open_numbers(state).counters[WIDTH]
+    memory, width = open_memory(state), open_numbers(state).counters[names.WIDTH]
     n_actions, n_rows = memory.direction.shape[1], open_scratch(state).sums.shape[0]
     block, only = open_branches(state).payload[memory.found[env, k]], memory.only[env]
     part = slice(0, width) if only < 0 else slice(only - k * width, only - k * width + 1)
     share, rate = memory.share[env][k * width : (k + 1) * width], block[n_rows + n_actions]
-    n_basis = open_numbers(state).counters[N_BASIS]
+    n_basis = open_numbers(state).counters[names.N_BASIS]
     q = block[first * n_basis : (first + count) * n_basis, part]
     visits, step = block[n_rows : n_rows + n_actions, part], open_scratch(state).step
     shrink(q, visits, share[part], rate[part], step, part.stop - part.start, FORGETTING * sureness)

@@ -20,6 +20,7 @@ import numpy as np
 
 from oda_rl._jit import inline_kernel, vector_kernel
 from oda_rl.agents.bounds import LARGEST_ERROR
+from oda_rl.agents.codebook_rl import state as names
 from oda_rl.agents.codebook_rl.association import average_rows, value_of_rows, value_temperature
 from oda_rl.agents.codebook_rl.rules.traces import (
     catch_up,
@@ -30,20 +31,6 @@ from oda_rl.agents.codebook_rl.rules.traces import (
     move_along,
 )
 from oda_rl.agents.codebook_rl.state import (
-    AVERAGE_RATE,
-    AVERAGE_REWARD,
-    COMMON_RATE,
-    KNOWN_STEPS,
-    LEARNING_RATE_HALVING,
-    LEARNING_RATE_MIN,
-    LEARNING_RATE_POWER,
-    LEARNING_STEPS,
-    N_BASIS,
-    N_CELLS,
-    N_FIGURES,
-    RATE_BY_CELL,
-    TD_ERROR,
-    WIDTH,
     open_branches,
     open_ledger,
     open_memory,
@@ -97,16 +84,16 @@ def lower(rate, part, visits, settings):
     Following the curve by its slope takes a division, a tenth of the time of the power. In addition, a
     cell that splits keeps the stepsize that it has reached.
     """
-    slope = settings[LEARNING_RATE_POWER] / (settings[LEARNING_RATE_HALVING] + visits)
-    return max(settings[LEARNING_RATE_MIN], rate * (1.0 - part * slope))
+    slope = settings[names.LEARNING_RATE_POWER] / (settings[names.LEARNING_RATE_HALVING] + visits)
+    return max(settings[names.LEARNING_RATE_MIN], rate * (1.0 - part * slope))
 
 
 @vector_kernel
 def lower_all(rate, visits, share, n, settings):
     """Count a visit of the first `n` cells, by their shares, and `lower` their stepsizes."""
-    power = settings[LEARNING_RATE_POWER]
-    halving = settings[LEARNING_RATE_HALVING]
-    least = settings[LEARNING_RATE_MIN]
+    power = settings[names.LEARNING_RATE_POWER]
+    halving = settings[names.LEARNING_RATE_HALVING]
+    least = settings[names.LEARNING_RATE_MIN]
     for i in range(n):
         count = visits[i] + share[i]
         visits[i] = count
@@ -123,7 +110,7 @@ def count_visit(visits, rate, share, only, width, by_cell, settings, figures):
         rate[only] = lower(rate[only], 1.0, visits[only], settings)
     else:
         for i in range(width):
-            rate[i] = figures[COMMON_RATE]
+            rate[i] = figures[names.COMMON_RATE]
             if only < 0 or i == only:
                 visits[i] += share[i]
 
@@ -197,10 +184,10 @@ def record_error(state, env, size):
     """
     numbers, branches, memory = open_numbers(state), open_branches(state), open_memory(state)
     figures, counters = numbers.figures, numbers.counters
-    figures[TD_ERROR] += FIGURE_RATE * (size - figures[TD_ERROR])
-    if figures.shape[0] == N_FIGURES or counters[LEARNING_STEPS] % MONITORED_EVERY != 0:
+    figures[names.TD_ERROR] += FIGURE_RATE * (size - figures[names.TD_ERROR])
+    if figures.shape[0] == names.N_FIGURES or counters[names.LEARNING_STEPS] % MONITORED_EVERY != 0:
         return
-    errors, width, only = figures[N_FIGURES:], counters[WIDTH], memory.only[env]
+    errors, width, only = figures[names.N_FIGURES :], counters[names.WIDTH], memory.only[env]
     weights = errors.shape[0] // 2
     for k in range(memory.n_found[env]):
         branch = memory.found[env, k]
@@ -217,7 +204,7 @@ def find_value(state, env, base):
     """The value at the last observation, by the rows from `base` on; applies owed steps first."""
     numbers, branches = open_numbers(state), open_branches(state)
     memory, scratch = open_memory(state), open_scratch(state)
-    width, n_basis = numbers.counters[WIDTH], numbers.counters[N_BASIS]
+    width, n_basis = numbers.counters[names.WIDTH], numbers.counters[names.N_BASIS]
     z, only = memory.z[env], memory.only[env]
     value = 0.0
     for k in range(memory.n_found[env]):
@@ -240,22 +227,22 @@ def learn(state, env, reward, best_next):
     numbers, branches, ledger = open_numbers(state), open_branches(state), open_ledger(state)
     memory, scratch = open_memory(state), open_scratch(state)
     settings, counters, figures = numbers.settings, numbers.counters, numbers.figures
-    width, n_basis = counters[WIDTH], counters[N_BASIS]
+    width, n_basis = counters[names.WIDTH], counters[names.N_BASIS]
     n_actions, n_rows = scratch.values.shape[0], scratch.sums.shape[0]
     first = first_trace(env, n_actions, n_rows)
     z, only, taken = memory.z[env], memory.only[env], memory.action[env]
 
-    error = reward - figures[AVERAGE_REWARD] + find_discount(state) * best_next
+    error = reward - figures[names.AVERAGE_REWARD] + find_discount(state) * best_next
     error -= find_value(state, env, taken * n_basis)
     if not abs(error) < LARGEST_ERROR:
         return False
     record_error(state, env, abs(error))
     decay_traces(state, env)
-    by_cell = counters[RATE_BY_CELL] == 1
+    by_cell = counters[names.RATE_BY_CELL] == 1
     if not by_cell:
-        part = 1.0 / (n_actions * counters[N_CELLS])
-        visited = counters[LEARNING_STEPS] * part
-        figures[COMMON_RATE] = lower(figures[COMMON_RATE], part, visited, settings)
+        part = 1.0 / (n_actions * counters[names.N_CELLS])
+        visited = counters[names.LEARNING_STEPS] * part
+        figures[names.COMMON_RATE] = lower(figures[names.COMMON_RATE], part, visited, settings)
 
     size = 1.0 / (memory.norm[env] * memory.trace_scale[env])
     step = error * memory.trace_scale[env]
@@ -285,7 +272,7 @@ def learn(state, env, reward, best_next):
         if ledger.alive[env, branch]:
             move_along(block[:n_rows], traces, width, step)
             ledger.paid[env, branch] = ledger.owed[env]
-    if settings[AVERAGE_RATE] > 0.0 and not memory.exploratory[env]:
-        figures[AVERAGE_REWARD] += settings[AVERAGE_RATE] * error
-    figures[KNOWN_STEPS] += 1.0
+    if settings[names.AVERAGE_RATE] > 0.0 and not memory.exploratory[env]:
+        figures[names.AVERAGE_REWARD] += settings[names.AVERAGE_RATE] * error
+    figures[names.KNOWN_STEPS] += 1.0
     return True

@@ -44,6 +44,7 @@ import math
 from oda_rl._jit import inline_kernel, lean_kernel
 from oda_rl.agents.action_choice import argmax_random, index_of_largest
 from oda_rl.agents.bounds import LARGEST_ERROR
+from oda_rl.agents.codebook_rl import state as names
 from oda_rl.agents.codebook_rl.association import activate_cells, remember
 from oda_rl.agents.codebook_rl.rules.q_lambda import record_error
 from oda_rl.agents.codebook_rl.rules.traces import (
@@ -56,13 +57,6 @@ from oda_rl.agents.codebook_rl.rules.traces import (
     move_along,
 )
 from oda_rl.agents.codebook_rl.state import (
-    AVERAGE_RATE,
-    AVERAGE_REWARD,
-    KNOWN_STEPS,
-    LEARNING_STEPS,
-    SIGN,
-    STEPS,
-    WIDTH,
     open_branches,
     open_ledger,
     open_memory,
@@ -181,7 +175,7 @@ def find_stepsize(block, pair, n_actions, extra, place, error):
 def renew(state, pair):
     """Compute the novelty of a pair again, and its value if its next state and reward never changed."""
     branches, numbers = open_branches(state), open_numbers(state)
-    n_actions, width = open_scratch(state).values.shape[0], numbers.counters[WIDTH]
+    n_actions, width = open_scratch(state).values.shape[0], numbers.counters[names.WIDTH]
     cell, taken = pair // n_actions, pair % n_actions
     branch, place = cell // width, cell % width
     block, novelty = branches.payload[branch], first_novelty(state)
@@ -196,7 +190,7 @@ def renew(state, pair):
     block[novelty + taken, place] = 1.0 / math.sqrt(visits) + NOVELTY_DISCOUNT * newest
     if block[led_to + 2 * n_actions, place] == 0.0:
         catch_up(state, branch)
-        reward = block[led_to + n_actions, place] - numbers.figures[AVERAGE_REWARD]
+        reward = block[led_to + n_actions, place] - numbers.figures[names.AVERAGE_REWARD]
         block[taken, place] = reward + find_discount(state) * best
 
 
@@ -224,12 +218,13 @@ def learn(state, env, reward, best_next, cell):
     numbers, branches, ledger = open_numbers(state), open_branches(state), open_ledger(state)
     memory, scratch = open_memory(state), open_scratch(state)
     settings, counters, figures = numbers.settings, numbers.counters, numbers.figures
-    width, n_actions = counters[WIDTH], scratch.values.shape[0]
+    width, n_actions = counters[names.WIDTH], scratch.values.shape[0]
     place, taken, branch = memory.only[env], memory.action[env], memory.found[env, 0]
     block, first = branches.payload[branch], first_trace(env, n_actions, n_actions)
     catch_up(state, branch)
 
-    error = reward - figures[AVERAGE_REWARD] + find_discount(state) * best_next - block[taken, place]
+    error = reward - figures[names.AVERAGE_REWARD] + find_discount(state) * best_next
+    error -= block[taken, place]
     if not abs(error) < LARGEST_ERROR:
         return False
     record_error(state, env, abs(error))
@@ -243,8 +238,8 @@ def learn(state, env, reward, best_next, cell):
     ledger.owed[env] += error * scale
     move_along(block[:n_actions], block[first : first + n_actions], width, error * scale)
     ledger.paid[env, branch] = ledger.owed[env]
-    if settings[AVERAGE_RATE] > 0.0 and not memory.exploratory[env]:
-        figures[AVERAGE_REWARD] += settings[AVERAGE_RATE] * error
+    if settings[names.AVERAGE_RATE] > 0.0 and not memory.exploratory[env]:
+        figures[names.AVERAGE_REWARD] += settings[names.AVERAGE_RATE] * error
 
     led_to = extra + 4 * n_actions
     if block[n_actions + taken, place] > 1.0 and (
@@ -252,7 +247,7 @@ def learn(state, env, reward, best_next, cell):
     ):
         block[led_to + 2 * n_actions, place] = 1.0
     block[led_to, place], block[led_to + n_actions, place] = cell, reward
-    figures[KNOWN_STEPS] += 1.0
+    figures[names.KNOWN_STEPS] += 1.0
     return True
 
 
@@ -266,15 +261,15 @@ def observe_table(state, env, observation, reward, terminated, ended, event, dra
         return n_found
     only = activate_cells(state, n_found)
     if event < BEGIN:
-        counters, width = numbers.counters, numbers.counters[WIDTH]
-        counters[STEPS] += 1
-        counters[LEARNING_STEPS] += 1
+        counters, width = numbers.counters, numbers.counters[names.WIDTH]
+        counters[names.STEPS] += 1
+        counters[names.LEARNING_STEPS] += 1
         best, cell = 0.0, THE_END
         if not terminated:
             best = scratch.values[index_of_largest(scratch.values)]
             cell = float(scratch.found[0] * width + only)
         last, taken = memory.found[env, 0] * width + memory.only[env], memory.action[env]
-        if not learn(state, env, numbers.settings[SIGN] * reward, best, cell):
+        if not learn(state, env, numbers.settings[names.SIGN] * reward, best, cell):
             return DIVERGED
         replay_pairs(state, env, last * scratch.values.shape[0] + taken, ended)
     if event == BEGIN or ended:

@@ -32,16 +32,8 @@ of states tau counts every step.
 
 from oda_rl._jit import inline_kernel, lean_kernel, pasted_kernel, vector_kernel
 from oda_rl.agents.bounds import LONGEST
+from oda_rl.agents.codebook_rl import state as names
 from oda_rl.agents.codebook_rl.state import (
-    GAMMA,
-    GAMMA_HALVING,
-    KNOWN_STEPS,
-    MEAN_ERROR_WEIGHT,
-    MEAN_SQUARE,
-    MEAN_VALUE,
-    TRACE_DECAY,
-    UNEXPLAINED,
-    WIDTH,
     open_branches,
     open_ledger,
     open_memory,
@@ -121,7 +113,8 @@ def catch_up(state, branch):
     """Apply all owed steps to the values of a branch."""
     numbers, branches = open_numbers(state), open_branches(state)
     ledger, scratch = open_ledger(state), open_scratch(state)
-    n_actions, n_rows, width = scratch.values.shape[0], scratch.sums.shape[0], numbers.counters[WIDTH]
+    n_actions, n_rows = scratch.values.shape[0], scratch.sums.shape[0]
+    width = numbers.counters[names.WIDTH]
     for env in range(ledger.owed.shape[0]):
         if ledger.alive[env, branch]:
             pay(env, branches.payload[branch], branch, width, n_actions, n_rows, ledger)
@@ -132,7 +125,8 @@ def fade_all(state, env, factor):
     """Apply all owed steps of an environment, and multiply its traces by `factor`; 0 clears them."""
     numbers, branches = open_numbers(state), open_branches(state)
     ledger, scratch = open_ledger(state), open_scratch(state)
-    n_actions, n_rows, width = scratch.values.shape[0], scratch.sums.shape[0], numbers.counters[WIDTH]
+    n_actions, n_rows = scratch.values.shape[0], scratch.sums.shape[0]
+    width = numbers.counters[names.WIDTH]
     first = first_trace(env, n_actions, n_rows)
     n = 0
     for i in range(ledger.n_living[env]):
@@ -164,7 +158,7 @@ def decay_traces(state, env):
     longer than the rest of the step.
     """
     settings, memory = open_numbers(state).settings, open_memory(state)
-    decay = find_discount(state) * settings[TRACE_DECAY]
+    decay = find_discount(state) * settings[names.TRACE_DECAY]
     if memory.exploratory[env] or decay == 0.0:
         fade_all(state, env, 0.0)
     else:
@@ -182,7 +176,8 @@ def read_block(state, k):
     """
     numbers, branches = open_numbers(state), open_branches(state)
     ledger, scratch = open_ledger(state), open_scratch(state)
-    n_actions, n_rows, width = scratch.values.shape[0], scratch.sums.shape[0], numbers.counters[WIDTH]
+    n_actions, n_rows = scratch.values.shape[0], scratch.sums.shape[0]
+    width = numbers.counters[names.WIDTH]
     branch = scratch.found[k]
     block = branches.payload[branch]
     # In a flat codebook steps are owed only for a moment, which another thread must not see.
@@ -213,8 +208,8 @@ def pay_all(payload, ledger, sizes):
 @inline_kernel
 def find_discount(state):
     """The current discount factor, gamma_t."""
-    settings, known = open_numbers(state).settings, open_numbers(state).figures[KNOWN_STEPS]
-    gamma, fall = settings[GAMMA], 1.0 + known / settings[GAMMA_HALVING]
+    settings, known = open_numbers(state).settings, open_numbers(state).figures[names.KNOWN_STEPS]
+    gamma, fall = settings[names.GAMMA], 1.0 + known / settings[names.GAMMA_HALVING]
     return max(gamma, min(gamma + (1.0 - gamma) * (1.0 - 1.0 / fall), 1.0 - 1.0 / LONGEST))
 
 
@@ -226,14 +221,14 @@ def update_explained(state, env, value, error):
     """
     numbers, memory = open_numbers(state), open_memory(state)
     figures, gamma = numbers.figures, find_discount(state)
-    weight = figures[MEAN_ERROR_WEIGHT]
+    weight = figures[names.MEAN_ERROR_WEIGHT]
     if weight > LEAST_WEIGHT:
-        variance = figures[MEAN_SQUARE] / weight - (figures[MEAN_VALUE] / weight) ** 2
-        whole = variance + figures[UNEXPLAINED] / weight
+        variance = figures[names.MEAN_SQUARE] / weight - (figures[names.MEAN_VALUE] / weight) ** 2
+        whole = variance + figures[names.UNEXPLAINED] / weight
         if variance > EXPLAINED * whole:
-            figures[KNOWN_STEPS] += (variance / whole - EXPLAINED) / (1.0 - EXPLAINED)
+            figures[names.KNOWN_STEPS] += (variance / whole - EXPLAINED) / (1.0 - EXPLAINED)
     memory.reach[env] = 1.0 + gamma * gamma * memory.reach[env]
     unexplained = memory.reach[env] * error * error
-    figures[MEAN_VALUE] += MEAN_RATE * (value - figures[MEAN_VALUE])
-    figures[MEAN_SQUARE] += MEAN_RATE * (value * value - figures[MEAN_SQUARE])
-    figures[UNEXPLAINED] += MEAN_RATE * (unexplained - figures[UNEXPLAINED])
+    figures[names.MEAN_VALUE] += MEAN_RATE * (value - figures[names.MEAN_VALUE])
+    figures[names.MEAN_SQUARE] += MEAN_RATE * (value * value - figures[names.MEAN_SQUARE])
+    figures[names.UNEXPLAINED] += MEAN_RATE * (unexplained - figures[names.UNEXPLAINED])
