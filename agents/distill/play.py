@@ -12,7 +12,7 @@ from stable_baselines3.common.evaluation import evaluate_policy
 
 from oda_rl._interrupts import call_compiled
 from oda_rl._types import Array
-from oda_rl.agents.distill.compiled_play import play_table
+from oda_rl.agents.distill.compiled_play import Cells, play_table
 from oda_rl.agents.distill.fitting import Records
 from oda_rl.agents.distill.policy import DistilledPolicy
 from oda_rl.agents.distill.teacher import Teacher, balanced
@@ -182,6 +182,16 @@ class Judge:
         dynamics: Any = self._dynamics
         learner, program = policy.learner, policy.learner.program
         size = program.bounds.shape[1]
+        cells = Cells(
+            program.codevectors,
+            1.0 / program.scale,
+            program.values,
+            program.slopes,
+            float(program.temperature),
+            program.reach,
+            np.empty((0, size)) if program.actions is None else policy.actions.commands[learner.known],
+            program.bounds,
+        )
         returns = np.empty(self.n_episodes)
         self.n_steps += call_compiled(
             play_table,
@@ -192,14 +202,7 @@ class Judge:
             np.zeros(dynamics.observation_size),
             self._drawn_starts(),
             dynamics.time_limit or LONGEST,
-            program.codevectors,
-            1.0 / program.scale,
-            program.values,
-            program.slopes,
-            float(program.temperature),
-            program.reach,
-            np.empty((0, size)) if program.actions is None else policy.actions.commands[learner.known],
-            program.bounds,
+            cells,
             returns,
         )
         return returns
