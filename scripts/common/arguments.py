@@ -15,25 +15,33 @@ from oda_rl.storage import with_suffix
 T = TypeVar("T")
 
 
+def _one_word(
+    metavar: str, read: Callable[[str], Any], kind: Any, choices: tuple[str, ...] | None = None
+) -> Any:
+    """Specify for tyro an argument of one word, which `read` converts to a value of this `kind`."""
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar=metavar,
+        instance_from_str=lambda typed: read(typed[0]),
+        is_instance=lambda value: isinstance(value, kind),
+        str_from_instance=lambda value: [str(value)],
+        choices=choices,
+    )
+
+
 def whole(low: int, *others: int, most: int | None = None) -> Any:
     """Specify for tyro a whole number from `low` to `most`, or one of `others`, as --help shows."""
     usual = f"{low} or more" if most is None else f"{low} to {most}"
     accepted = " or ".join([usual, *map(str, others)])
 
-    def read(typed: list[str]) -> int:
-        number = int(typed[0]) if typed[0].removeprefix("-").isdecimal() else None
+    def read(typed: str) -> int:
+        number = int(typed) if typed.removeprefix("-").isdecimal() else None
         is_within = number is not None and low <= number and (most is None or number <= most)
         if number is None or not (is_within or number in others):
-            raise ValueError(f"must be an integer, {accepted}; got {typed[0]}.")
+            raise ValueError(f"must be an integer, {accepted}; got {typed}.")
         return number
 
-    return PrimitiveConstructorSpec(
-        nargs=1,
-        metavar=f"INT({accepted})",
-        instance_from_str=read,
-        is_instance=lambda value: isinstance(value, int),
-        str_from_instance=lambda value: [str(value)],
-    )
+    return _one_word(f"INT({accepted})", read, int)
 
 
 def real(low: float, is_excluded: bool = False, most: float = math.inf) -> Any:
@@ -41,36 +49,23 @@ def real(low: float, is_excluded: bool = False, most: float = math.inf) -> Any:
     accepted = f"above {low:g}" if is_excluded else f"{low:g} or more"
     accepted += f", {most:g} at most" if math.isfinite(most) else ""
 
-    def read(typed: list[str]) -> float:
+    def read(typed: str) -> float:
         try:
-            number = float(typed[0])
+            number = float(typed)
         except ValueError:
             number = math.nan
         is_within = low < number if is_excluded else low <= number
         if not (math.isfinite(number) and is_within and number <= most):
-            raise ValueError(f"must be a number, {accepted}; got {typed[0]}.")
+            raise ValueError(f"must be a number, {accepted}; got {typed}.")
         return number
 
-    return PrimitiveConstructorSpec(
-        nargs=1,
-        metavar=f"FLOAT({accepted})",
-        instance_from_str=read,
-        is_instance=lambda value: isinstance(value, int | float),
-        str_from_instance=lambda value: [str(value)],
-    )
+    return _one_word(f"FLOAT({accepted})", read, int | float)
 
 
 def one_of(known: Collection[str]) -> Any:
     """Specify for tyro a text that is one of `known`, as --help shows; its default may be None."""
     names = tuple(known)
-    return PrimitiveConstructorSpec(
-        nargs=1,
-        metavar=f"{{{'|'.join(names)}}}",
-        instance_from_str=lambda typed: typed[0],
-        is_instance=lambda value: isinstance(value, str | None),
-        str_from_instance=lambda value: [str(value)],
-        choices=names,
-    )
+    return _one_word(f"{{{'|'.join(names)}}}", str, str | None, choices=names)
 
 
 Count = Annotated[int, whole(0)]
