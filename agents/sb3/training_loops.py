@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
@@ -123,14 +124,8 @@ class Training:
                 continue
             count_calls(callback, missed)
             info["TimeLimit.truncated"] = ended and not terminated
-            step = {
-                "actions": np.array([taken]),
-                "new_obs": model._last_obs,
-                "rewards": np.array([reward], dtype=np.float32),
-                "dones": np.array([ended]),
-                "infos": [info],
-            }
-            go_on = self.call_back(step, compiled)
+            rewards = np.array([reward], dtype=np.float32)
+            go_on = self.call_back(np.array([taken]), rewards, np.array([ended]), [info], compiled)
             missed, due = 0, due and calls_until_due(callback, model.num_timesteps)
         count_calls(callback, missed)  # the warm-up may end between two calls
         return go_on
@@ -161,28 +156,30 @@ class Training:
                     model.learner.begin(e, rows[e]) if ended and not waits else action
                 )
             model._last_obs = observations
-            step = {
-                "actions": taken,
-                "new_obs": observations,
-                "rewards": rewards,
-                "dones": dones,
-                "infos": infos,
-            }
-            go_on = self.call_back(step, compiled)
+            go_on = self.call_back(taken, rewards, dones, infos, compiled)
         return go_on
 
-    def call_back(self, step: dict[str, Any], compiled: Sequence[CompiledEnv] = ()) -> bool:
+    def call_back(
+        self,
+        actions: NDArray[Any],
+        rewards: NDArray[Any],
+        dones: NDArray[Any],
+        infos: list[dict[str, Any]],
+        compiled: Sequence[CompiledEnv] = (),
+    ) -> bool:
         """Count the episodes that ended in a step, call the callbacks after it, and log if it is time.
 
-        The episodes are counted first, so that a model saved by a callback is complete. Parameters that
-        a callback changed in `compiled` environments hold from the next step on.
+        Callbacks find the arguments by these names, as with SB3's own algorithms. The episodes are
+        counted first, so that a model saved by a callback is complete. Parameters that a callback
+        changed in `compiled` environments hold from the next step on.
         """
         model, callback = self.model, self.callback
-        before, n_ended = model._episode_num, int(step["dones"].sum())
+        before, n_ended = model._episode_num, int(dones.sum())
         if n_ended:
-            model._update_info_buffer(step["infos"], step["dones"])
+            model._update_info_buffer(infos, dones)
             model._episode_num += n_ended
-        callback.update_locals(step)
+        step = {"actions": actions, "new_obs": model._last_obs, "rewards": rewards}
+        callback.update_locals(step | {"dones": dones, "infos": infos})
         go_on = callback.on_step()
         if n_ended:
             callback.on_rollout_end()
@@ -215,17 +212,13 @@ class Training:
                 model.num_timesteps += calls * n
                 model.next_actions = [model.learner.next_action(e) for e in range(n)]
                 model._last_obs = run.rollout.observation.astype(space.dtype).reshape(n, *space.shape)
-                step = {
-                    "actions": np.array([model.decode(e, a) for e, a in enumerate(model.next_actions)]),
-                    "new_obs": model._last_obs,
-                    "rewards": run.rewards,
-                    "dones": np.ones(len(infos), dtype=bool) if infos else np.zeros(n, dtype=bool),
-                    "infos": infos or [{"TimeLimit.truncated": False} for _ in range(n)],
-                }
+                taken = np.array([model.decode(e, a) for e, a in enumerate(model.next_actions)])
+                rewards, dones = run.rewards, np.full(len(infos) or n, bool(infos))
+                infos = infos or [{"TimeLimit.truncated": False} for _ in range(n)]
                 count_calls(self.callback, calls - 1, n)
                 if shown:
                     run.show()
-                go_on = self.call_back(step)
+                go_on = self.call_back(taken, rewards, dones, infos)
                 if shown:
                     run.take_back()
         finally:
