@@ -1,12 +1,14 @@
 """Conversion of chosen actions to those of an environment, and of spaces to and from plain data."""
 
 from functools import cached_property
+from math import prod
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
+from oda_rl.agents.observation_parts import values_of
 from oda_rl.envs.names import action_names
 
 # Most discrete actions: with more, each is visited too rarely. There may be more combinations if the
@@ -40,16 +42,13 @@ class ActionCodec:
             self.centre, self.scale = 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
             self.commands = np.empty((0, len(low)))
             self._table: Any = None
-        elif isinstance(space, spaces.Discrete):
-            self.options = _counts(space, MOST_ACTIONS)
-            self.commands = np.arange(float(*self.options))[:, None]
-            self._table = (np.arange(*self.options) + space.start).astype(space.dtype)
-        elif isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
-            self.options = _counts(space, most)
+        elif isinstance(space, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
+            counts, start = values_of(space)
+            self.options = tuple(counts.tolist())
+            _check_counts(space, self.options, most)
             self.commands = np.array(list(np.ndindex(*self.options)), dtype=np.float64)
-            start = np.ravel(getattr(space, "start", 0))
-            table = self.commands + start
-            self._table = table.reshape((-1, *space.shape)).astype(space.dtype)
+            table = self.commands.astype(np.int64) + start
+            self._table = table.reshape((-1, *(space.shape or ()))).astype(space.dtype)
         else:
             raise ValueError(
                 f"Action space {space} is not supported; Discrete, MultiDiscrete, MultiBinary and a "
@@ -128,17 +127,8 @@ class ActionCodec:
         return np.clip(points.astype(box.dtype), box.low.ravel(), box.high.ravel())
 
 
-def _counts(
-    space: spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary, most: int
-) -> tuple[int, ...]:
-    counts: tuple[int, ...]
-    if isinstance(space, spaces.Discrete):
-        counts = (int(space.n),)
-    elif isinstance(space, spaces.MultiBinary):
-        counts = (2,) * int(np.prod(space.shape))
-    else:
-        counts = tuple(int(n) for n in space.nvec.ravel())
-    total = int(np.prod(np.array(counts, dtype=float)))
+def _check_counts(space: spaces.Space, counts: tuple[int, ...], most: int) -> None:
+    total, most = prod(counts), MOST_ACTIONS if isinstance(space, spaces.Discrete) else most
     if total > most:
         raise ValueError(f"Action space {space} has {total} actions; at most {most} are accepted.")
     if max(counts) > MOST_ACTIONS:
@@ -146,7 +136,6 @@ def _counts(
             f"Action space {space} has {max(counts)} values in one part; at most {MOST_ACTIONS} are "
             "accepted."
         )
-    return counts
 
 
 def _check_bounded(space: spaces.Box) -> None:
