@@ -62,12 +62,22 @@ def number_axis(axes: Axes) -> None:
     small_frame(axes)
 
 
+def grid_of(
+    rows: int, columns: int, width: float, height: float, below: float = 0.0, **shared: Any
+) -> tuple[Figure, Any]:
+    """A figure and its panels (rows, columns) of `width` x `height` inches, with space `below` them.
+
+    `shared` are the options `sharex` and `sharey` of `subplots`.
+    """
+    size = (width * columns, height * rows + below)
+    return plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained", **shared)
+
+
 def make_panels(n: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
     """A figure with n panels of `width` x `height` inches, row by row, and space for a legend below."""
     columns = min(n, columns)
     rows = -(-n // columns)
-    size = (width * columns, height * rows + 0.5)
-    figure, panels = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
+    figure, panels = grid_of(rows, columns, width, height, below=0.5)
     for axes in panels.flat[n:]:
         axes.set_visible(False)
     return figure, list(panels.flat[:n])

@@ -20,7 +20,6 @@ from common.ending import run_and_exit
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-import matplotlib.pyplot as plt
 import numpy as np
 import tyro
 from matplotlib.figure import Figure
@@ -38,6 +37,7 @@ from common.pictures import (
     ORANGE,
     PINK,
     draw_codevectors,
+    grid_of,
     light_frame,
     make_panels,
     no_ticks,
@@ -201,9 +201,7 @@ def draw_poor_start(args: Args) -> Figure:
     samples, _ = datasets.make_gaussians(seed=args.seed)
     far = rng.normal([6.0, 5.0], 0.2, (100, 2))
     models = {"ODA": ODAPartition, "sVQ": StochasticVQ}
-    figure, panels = plt.subplots(
-        1, 2, figsize=(9.6, 4.2), sharex=True, sharey=True, layout="constrained"
-    )
+    figure, [panels] = grid_of(1, 2, 4.8, 4.2, sharex=True, sharey=True)
     for axes, (name, kind) in zip(panels, models.items(), strict=True):
         model = kind(args.max_codevectors, random_state=args.seed).partial_fit(far)
         list(passes_over(model, 30, args.seed, samples))

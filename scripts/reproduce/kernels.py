@@ -35,6 +35,7 @@ from common.pictures import (
     CODE_COLOURS,
     GREEN,
     ORANGE,
+    grid_of,
     light_frame,
     no_ticks,
     plane,
@@ -144,9 +145,7 @@ def draw_data(args: Args) -> Figure:
     model = KernelSGDClassifier(args.loss, random_state=0, **PAPER, bandwidth=1.0).fit(samples, labels)
     x, y, points = plane(samples, 0.2, 300)
     areas = model.predict(points).reshape(x.shape)
-    figure, panels = plt.subplots(
-        1, 2, figsize=(11.0, 5.2), sharex=True, sharey=True, layout="constrained"
-    )
+    figure, [panels] = grid_of(1, 2, 5.5, 5.2, sharex=True, sharey=True)
     for axes in panels:
         axes.scatter(*samples.T, c=CLASS_COLOURS[labels], s=4, linewidths=0)
         no_ticks(axes)

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, NamedTuple
 
-import matplotlib.pyplot as plt
 import numpy as np
 import tyro
 from matplotlib.figure import Figure
@@ -30,7 +29,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from common.arguments import Count, NonNegative, open_out, whole
 from common.measuring import passes_over, timed
-from common.pictures import BLUE, GREEN, GREY, ORANGE, draw_codevectors, light_frame, write_down
+from common.pictures import BLUE, GREEN, GREY, ORANGE, draw_codevectors, grid_of, light_frame, write_down
 from common.tables import to_markdown
 from oda_rl import MultiResolutionODA, ODARegressor, datasets
 from oda_rl._types import Array, Labels
@@ -139,15 +138,7 @@ def chosen(models: Sequence[Any]) -> Sequence[Any]:
 def draw_curve(fitted: dict[str, list[Any]], args: Args) -> Figure:
     """Draw the function of one input and its approximations: one column per K, one row per model."""
     n = len(chosen(args.counts))
-    figure, panels = plt.subplots(
-        len(fitted),
-        n,
-        figsize=(3.6 * n, 2.6 * len(fitted)),
-        sharex=True,
-        sharey=True,
-        squeeze=False,
-        layout="constrained",
-    )
+    figure, panels = grid_of(len(fitted), n, 3.6, 2.6, sharex=True, sharey=True)
     grid = np.linspace(0.0, 9.5, 1000)[:, None]
     truth = datasets.curve(grid)
     for row, (name, models) in zip(panels, fitted.items(), strict=True):
@@ -170,12 +161,7 @@ def draw_curve(fitted: dict[str, list[Any]], args: Args) -> Figure:
 def draw_surface(fitted: dict[str, list[Any]], args: Args) -> Figure:
     """Draw the function of two inputs, and its approximations with their cells: one row per model."""
     columns = len(chosen(args.counts)) + 1
-    figure, panels = plt.subplots(
-        *(len(fitted), columns),
-        figsize=(3.1 * columns, 3.0 * len(fitted)),
-        squeeze=False,
-        layout="constrained",
-    )
+    figure, panels = grid_of(len(fitted), columns, 3.1, 3.0)
     x, y = np.meshgrid(np.linspace(0.0, 1.0, 200), np.linspace(0.0, 1.0, 200))
     grid = np.column_stack([x.ravel(), y.ravel()])
     options = {"levels": np.linspace(-1.2, 1.2, 25), "cmap": "RdBu_r", "extend": "both"}
@@ -201,9 +187,7 @@ def draw_errors(
     results: dict[str, dict[str, list[Step]]], streams: dict[str, dict[str, list[Step]]]
 ) -> Figure:
     """Draw errors against K (above), and those of a stream against the samples observed (below)."""
-    figure, panels = plt.subplots(
-        2, len(results), figsize=(9.6, 6.4), squeeze=False, layout="constrained"
-    )
+    figure, panels = grid_of(2, len(results), 9.6 / len(results), 3.2)
     for column, (name, methods) in enumerate(results.items()):
         above, below = panels[0, column], panels[1, column]
         for method, steps in methods.items():
