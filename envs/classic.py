@@ -101,14 +101,8 @@ class CartPoleFriction(CartPole):
     """The cart-pole with friction of Barto, Sutton and Anderson (1983).
 
     Track and joint have friction. Everything else is as in CartPole-v1, including the order of the state
-    (x, x_dot, theta, theta_dot). The registered environment is truncated after 1,000 steps.
-
-    Parameters
-    ----------
-    sutton_barto_reward : bool, default=False
-        Reward -1 for the last step and 0 for the others, instead of 1 for each.
-    render_mode : str, optional
-        As in Gymnasium.
+    (x, x_dot, theta, theta_dot). The registered environment is truncated after 1,000 steps. Parameters
+    are as for `CartPole`.
     """
 
     friction_cart = 0.0005
