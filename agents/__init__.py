@@ -1,8 +1,9 @@
 """Agents with the interface of Stable-Baselines3. Each name is imported on first use."""
 
-from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from oda_rl._lazy import lazy_names
 
 if find_spec("stable_baselines3") is None:
     raise ModuleNotFoundError(
@@ -30,21 +31,12 @@ __all__ = [
     "UniformGridQ",
 ]
 
-_HOME = {
-    "BadTransitionError": "learner",
-    "DistilledPolicy": "distill.policy",
-    "TwoTimescaleAC": "sb3.agents",
-    "TwoTimescaleACConfig": "config",
-    "TwoTimescaleConfig": "config",
-    "TwoTimescaleQ": "sb3.agents",
+_HOMES = {
+    "config": ("TwoTimescaleACConfig", "TwoTimescaleConfig"),
+    "distill.policy": ("DistilledPolicy",),
+    "learner": ("BadTransitionError",),
+    "sb3.agents": ("TwoTimescaleAC", "TwoTimescaleQ"),
+    "sb3.baselines": ("SOMQ", "FourierSarsa", "KernelQ", "TileCodingSarsa", "UniformGridQ"),
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        return getattr(import_module(f"oda_rl.agents.{_HOME.get(name, 'sb3.baselines')}"), name)
-    raise AttributeError(f"module 'oda_rl.agents' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

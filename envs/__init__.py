@@ -10,10 +10,11 @@ identical to Gymnasium's, `oda_rl/CartPoleFriction-v0`, and three tasks of bsuit
 >>> env = gym.make("oda_rl/CartPole-v1")
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gymnasium.envs.registration import register, registry
+
+from oda_rl._lazy import lazy_names
 
 if TYPE_CHECKING:
     from oda_rl.envs.aggregation import StateAggregation, VectorStateAggregation
@@ -41,18 +42,16 @@ __all__ = [
     "hand_back",
 ]
 
-_HOME = {
-    "CompiledDynamics": "dynamics",
-    "CompiledEnv": "compiled",
-    "CompiledFunction": "dynamics",
-    "StartBlock": "dynamics",
-    "StateAggregation": "aggregation",
-    "VectorStateAggregation": "aggregation",
-    "find_dynamics": "dynamics",
-    "find_twin": "dynamics",
-    "get_elapsed_steps": "dynamics",
-    "hand_back": "dynamics",
+_HOMES = {
+    "aggregation": ("StateAggregation", "VectorStateAggregation"),
+    "compiled": ("CompiledEnv",),
+    "dynamics": (
+        *("CompiledDynamics", "CompiledFunction", "StartBlock", "find_dynamics", "find_twin"),
+        *("get_elapsed_steps", "hand_back"),
+    ),
 }
+
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)
 
 # id: class, time limit, reward threshold. Those of classic control are Gymnasium's own, except for the
 # cart-pole with friction. Tasks of bsuite end by themselves.
@@ -76,13 +75,3 @@ for _id, (_name, _limit, _threshold) in _TASKS.items():
             max_episode_steps=_limit,
             reward_threshold=_threshold,
         )
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(import_module(f"oda_rl.envs.{_HOME[name]}"), name)
-    raise AttributeError(f"module 'oda_rl.envs' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])

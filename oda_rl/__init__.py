@@ -4,9 +4,10 @@ The core partitions a data space and does not depend on reinforcement learning; 
 `oda_rl.agents`, the environments in `oda_rl.envs`. Names are imported when they are first used.
 """
 
-from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from oda_rl._lazy import lazy_names
 
 if TYPE_CHECKING:
     from oda_rl.codebook.annealer import Annealer
@@ -38,26 +39,13 @@ try:
 except PackageNotFoundError:  # running from a source tree that was never installed
     __version__ = "0.0.0"
 
-_HOME = {
-    "Annealer": "codebook",
-    "Codebook": "codebook",
-    "Cooling": "codebook",
-    "KernelSGDClassifier": "rkhs",
-    "KernelSGDRegressor": "rkhs",
-    "MultiResolutionODA": "estimators.tree",
-    "ODAClassifier": "estimators.classification",
-    "ODAPartition": "estimators.partition",
-    "ODARegressor": "estimators.regression",
-    "Stepsize": "codebook",
-    "get_divergence": "codebook",
+_HOMES = {
+    "codebook": ("Annealer", "Codebook", "Cooling", "Stepsize", "get_divergence"),
+    "estimators.classification": ("ODAClassifier",),
+    "estimators.partition": ("ODAPartition",),
+    "estimators.regression": ("ODARegressor",),
+    "estimators.tree": ("MultiResolutionODA",),
+    "rkhs": ("KernelSGDClassifier", "KernelSGDRegressor"),
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(import_module(f"oda_rl.{_HOME[name]}"), name)
-    raise AttributeError(f"module 'oda_rl' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

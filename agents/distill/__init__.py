@@ -1,7 +1,8 @@
 """Small, readable policies: distil any policy into a table, shrink it, polish it. Imported on use."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from oda_rl._lazy import lazy_names
 
 if TYPE_CHECKING:
     from oda_rl.agents.distill.dagger import distill
@@ -11,16 +12,11 @@ if TYPE_CHECKING:
 
 __all__ = ["DistilledConfig", "Front", "distill", "polish", "shrink"]
 
-_HOME = {
-    "DistilledConfig": "policy",
-    "Front": "shrinking",
-    "distill": "dagger",
-    "polish": "polishing",
-    "shrink": "shrinking",
+_HOMES = {
+    "dagger": ("distill",),
+    "policy": ("DistilledConfig",),
+    "polishing": ("polish",),
+    "shrinking": ("Front", "shrink"),
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        return getattr(import_module(f"oda_rl.agents.distill.{_HOME[name]}"), name)
-    raise AttributeError(f"module 'oda_rl.agents.distill' has no attribute {name!r}")
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)
