@@ -7,6 +7,8 @@ import pytest
 
 import oda_rl
 import oda_rl.agents
+import oda_rl.agents.distill
+import oda_rl.envs
 
 # Imports that follow one another in an interpreter, and what none of them may bring along.
 ESTIMATORS_FIRST = [
@@ -44,7 +46,10 @@ def test_nothing_comes_along_unasked(imports):
         assert not unwanted & set(brought.split()), statement
 
 
-@pytest.mark.parametrize("package", [oda_rl, oda_rl.agents], ids=["oda_rl", "oda_rl.agents"])
+PACKAGES = [oda_rl, oda_rl.agents, oda_rl.agents.distill, oda_rl.envs]
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
 def test_all_names_are_there(package):
     for name in package.__all__:
         assert getattr(package, name).__name__ == name
