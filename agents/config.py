@@ -263,7 +263,9 @@ class TwoTimescaleConfig(_AnnealedConfig):
         2, "During value learning, each random action is repeated for 1 to hold steps.", "[1, inf)"
     )
     growth_fraction: float = setting(
-        0.2, "Fraction of the run after which growth ends at the latest.", "[0, 1]"
+        0.2,
+        "Fraction of the run after which growth ends; a run counts as five warm-ups at least.",
+        "[0, 1]",
     )
 
     def _check_together(self) -> None:

@@ -67,7 +67,6 @@ class Learner(ABC):
         (self._acting_rng,) = self.rng.spawn(1)
         self.draws = RandomBlocks(self.rng, n_draws)
         self.horizon = 1
-        self.is_continued = False  # whether the call of `learn` continues a run, without a planned end
         self.rewards = np.zeros(4)
         self._warm_up = warm_up
         self.warm_up_hold = warm_up_hold

@@ -231,7 +231,7 @@ class TwoTimescaleLearner(ActingLearner):
         before = self.codebook.codevectors
         self.slow.end_level(int(counters[names.SLOW_STEPS]), self.distortion)
         steps, growing = int(counters[names.STEPS]), counters[names.PHASE] == names.GROWING
-        if growing and self.slow.is_grown(steps, self.horizon, self.is_continued):
+        if growing and self.slow.is_grown(steps, self.horizon):
             self._start_learning()
         if self._monitor:
             self._monitor.follow(before, self.slow.codebook.codevectors)

@@ -14,7 +14,7 @@ from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.book import Codebook
 from oda_rl.codebook.schedule import Cooling, Stepsize
 
-# A run that is continued in a further call counts as so many warm-ups at least: cells would be too few.
+# A run counts as so many warm-ups at least: others may follow, for which cells would be too few.
 SHORTEST_RUN = 5
 
 
@@ -101,13 +101,13 @@ class SlowTimescale:
         if self.tree:
             self.tree.renew(self.codebook)
 
-    def is_grown(self, steps: int, horizon: int, is_continued: bool) -> bool:
+    def is_grown(self, steps: int, horizon: int) -> bool:
         """Whether growing without learning is over after `steps`, in a run of `horizon` steps.
 
-        A run that is continued call by call has the horizon of the present call, often a short one.
+        A run that is made call by call has the horizon of the present call, often a short one.
         """
         assert self.annealer is not None
-        run = max(horizon, SHORTEST_RUN * self._config.warmup_steps) if is_continued else horizon
+        run = max(horizon, SHORTEST_RUN * self._config.warmup_steps)
         longest = min(self.plan.steps, self._config.growth_fraction * run)
         if self._n_before:  # it grows by stored observations, which use up no steps of the run
             longest = self.plan.steps * max(1.0, self._n_before / self.plan.cells)

@@ -216,7 +216,6 @@ class OnlineAlgorithm(Saving):
         if fresh:
             detect_one_hot(self)
         self.learner.set_horizon(self._total_timesteps)
-        self.learner.is_continued = not (fresh or planned_timesteps)
         try:
             callback.on_training_start(locals(), globals())
             prepare(self, total_timesteps, fresh)

@@ -133,10 +133,8 @@ def _learn_components(model: "OnlineAlgorithm", total_timesteps: int) -> None:
     if len(seen) <= steps:
         return
     model.components, model._first_observations = codec.learned(_joined(seen), len(seen) * n), []
-    is_continued = model.learner.is_continued
     model._build()
     model.learner.set_horizon(model._total_timesteps)
-    model.learner.is_continued = is_continued
     model._last_obs = env.reset()  # type: ignore[assignment]
 
 

@@ -419,12 +419,13 @@ def test_ends_may_be_told_as_in_a_vector(kind):
 def test_a_codebook_grows_as_long_in_many_short_calls():
     """The planned end of each call is so near that growth would be over at once."""
 
-    def steps_before_learning(**options):
-        model = TwoTimescaleQ(env="oda_rl/CartPole-v1", seed=0, **settings, **options)
+    def steps_before_learning(first=50, **options):
+        model = TwoTimescaleQ(env="oda_rl/CartPole-v1", seed=0, **settings, **options).learn(first)
         while model.learner.n_learned == 0:
             model.learn(50, reset_num_timesteps=False)
         return model.num_timesteps
 
     settings = {"warmup_steps": 400, "samples_per_cell": 5}
     assert steps_before_learning() >= 400 + 0.2 * 5 * 400
+    assert steps_before_learning(first=600) >= 400 + 0.2 * 5 * 400
     assert steps_before_learning(growth_fraction=0.0) < 500
