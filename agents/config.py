@@ -263,9 +263,7 @@ class TwoTimescaleConfig(_AnnealedConfig):
         2, "During value learning, each random action is repeated for 1 to hold steps.", "[1, inf)"
     )
     growth_fraction: float = setting(
-        0.2,
-        "Fraction of the run after which growth ends; a run counts as five warm-ups at least.",
-        "[0, 1]",
+        0.2, "Fraction of the run, of at least five warm-ups, after which growth ends.", "[0, 1]"
     )
 
     def _check_together(self) -> None:
@@ -306,10 +304,10 @@ class TwoTimescaleACConfig(_AnnealedConfig):
         "[1, inf)",
         group="Before value learning",
     )
-    warmup_steps: int = setting(
-        3000,
-        "Warm-up: steps of random actions, which determine the observation scale and the codebook. "
-        "Extended while no episode has terminated and, with discrete actions, all rewards were alike.",
+    warmup_steps: int | None = setting(
+        None,
+        "Steps of random actions for observation scale and codebook; more while no episode terminated, "
+        "and discrete actions had one reward. Default: 200 to 3,000, a tenth of a run of up to 30,000.",
         "[2, inf)",
     )
     growth_steps: int = setting(

@@ -11,9 +11,9 @@ from oda_rl.agents.action_choice import falling
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.bounds import bound_reward
 from oda_rl.agents.compiled_rollout import BAD_OBSERVATION, BAD_REWARD, DIVERGED, ROW, Rollout
-from oda_rl.agents.observation_scale import WarmUp
 from oda_rl.agents.observations import BadTransitionError
 from oda_rl.agents.random_blocks import RandomBlocks
+from oda_rl.agents.warm_up import WarmUp
 
 
 class DivergenceError(ArithmeticError):

@@ -1,6 +1,5 @@
-"""Warm-ups, which learn the scale or the range of each coordinate of the observations."""
+"""The scale or the range of each coordinate of the observations, learned in a warm-up."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +8,7 @@ from numpy.typing import NDArray
 
 from oda_rl._types import Array
 from oda_rl.agents import bounds
+from oda_rl.agents.warm_up import WarmUp
 from oda_rl.envs.spaces import LARGEST, natural_scale
 
 # Smallest range of a coordinate.
@@ -23,80 +23,6 @@ OTHER = 1.5
 COARSE = 10.0
 
 
-class WarmUp(ABC):
-    """Observations collected under random actions, and the attributes that are learned from them.
-
-    `seen` (warmup_steps, n_features) holds the observations, of which the first `n_seen` have been made.
-    When the warm-up is over, it is empty and `is_known` is True.
-    """
-
-    n_seen: int
-
-    def __init__(self, n_features: int, warmup_steps: int) -> None:
-        self.is_known = False
-        self.warmup_steps = warmup_steps
-        self.n_features = n_features
-        WarmUp._prepare(self)
-
-    def observe(self, observation: NDArray[Any]) -> bool:
-        """Store one observation; returns whether `seen` is full."""
-        row = self.seen[self.n_seen]
-        row[:] = observation  # converts to float64 first: other dtypes may not hold +-LARGEST
-        np.clip(row, -LARGEST, LARGEST, out=row)
-        self.n_seen += 1
-        return self.n_seen == len(self.seen)
-
-    def thin_out(self) -> None:
-        """Keep every other observation, to make space for more."""
-        kept = self.seen[: self.n_seen : 2].copy()
-        self.n_seen = len(kept)
-        self.seen[: self.n_seen] = kept
-
-    def freeze(self) -> Array:
-        """End the warm-up; returns its observations without outliers, in scaled units."""
-        seen = bounds.cut_outliers(self.seen[: self.n_seen])
-        self._learn(seen)
-        self.is_known = True
-        self._prepare()
-        return self.scaled(seen)
-
-    @abstractmethod
-    def _learn(self, seen: Array) -> None:
-        """Set the attributes that are learned from the observations."""
-
-    @abstractmethod
-    def scaled(self, observations: NDArray[Any]) -> Array:
-        """Observations of shape (n, n_features) in scaled units."""
-
-    @abstractmethod
-    def restore(self, scaled: Array) -> Array:
-        """Convert points from scaled units to the environment's own."""
-
-    @abstractmethod
-    def _learned(self) -> dict[str, Array]:
-        """The attributes that the warm-up sets, by name."""
-
-    def get_state(self) -> dict[str, Any]:
-        """The learned attributes, and the observations of an unfinished warm-up."""
-        learned = {name: array.copy() for name, array in self._learned().items()}
-        return {"is_known": self.is_known, "seen": self.seen[: self.n_seen].copy(), **learned}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Continue from the result of `get_state`."""
-        self.is_known = bool(state["is_known"])
-        for name in self._learned().keys() & state.keys():  # older files lack some
-            setattr(self, name, np.array(state[name], dtype=np.float64))
-        self._prepare()
-        if not self.is_known:
-            self.n_seen = len(state["seen"])
-            self.seen[: self.n_seen] = state["seen"]
-
-    def _prepare(self) -> None:
-        """Set up what depends on `is_known` and on the learned attributes."""
-        self.seen = np.empty((0 if self.is_known else self.warmup_steps, self.n_features))
-        self.n_seen = 0
-
-
 class ObservationScale(WarmUp):
     """Centre and scale of each coordinate: given by the user, or learned in a warm-up.
 
@@ -108,7 +34,13 @@ class ObservationScale(WarmUp):
     learns only the centre and the ends. The scale of noise coordinates, set by `coarsen`, is `COARSE`
     times as large: `coarse` (n_features,) has these factors. Raises a ValueError if `given` does not fit
     the observations.
+
+    `visited` (n, n_features) holds observations by which the scale will be estimated again, infinite
+    where there are none yet; it is empty if the scale is not.
     """
+
+    is_table = False
+    visited: Array
 
     def __init__(
         self,
@@ -128,6 +60,7 @@ class ObservationScale(WarmUp):
                 f"observation_scale must be {len(low)} positive numbers, one for each coordinate of "
                 f"an observation; got {given}."
             )
+        self.visited = np.empty((0, len(low)))
         self.centre = np.zeros(len(low))
         self.scale = np.ones(len(low))
         self.coarse = np.ones(len(low))
@@ -156,7 +89,7 @@ class ObservationScale(WarmUp):
         """Skip the warm-up, for a table: scaled numbers are counted from their lower bounds."""
         self.centre = self.low.copy()
         self.highest = self.high - self.low
-        self.is_known = True
+        self.is_known = self.is_table = True
         self._prepare()
 
     def coarsen(self, noise: NDArray[np.bool_]) -> None:
@@ -220,7 +153,14 @@ class BlendedScale(ObservationScale):
     Bounds may be far wider than all values that occur (the velocities of Acrobot). The values under
     random actions may span far less than a policy needs (the position of a cart). So the scale of a
     bounded coordinate is the geometric mean of half its range and of the observed spread.
+
+    It is estimated again while a policy is learned, unless it is given.
     """
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        follows = self.is_known and self.given is None and not self.is_table
+        self.visited = np.full((self.warmup_steps if follows else 0, self.n_features), np.inf)
 
     def _find_scale(self, seen: Array) -> Array:
         by_bounds = natural_scale(seen, self.low, self.high)

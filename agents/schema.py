@@ -121,17 +121,17 @@ def _is_range(state: Any) -> bool:
     return bool(np.all((width <= WIDEST) & (width > 0.0)))
 
 
-def _warm_up(steps: int, learned: dict[str, str], is_sound: Callable[[Any], bool]) -> Schema:
+def _warm_up(longest: int, learned: dict[str, str], is_sound: Callable[[Any], bool]) -> Schema:
     def fits(state: Any, sizes: Sizes) -> None:
-        """Check the number of observations: fewer than `steps` during the warm-up.
+        """Check the number of observations: fewer than its `steps` during the warm-up.
 
         Afterwards there are none, or the `steps` visited ones, followed by those that are remembered.
         """
-        known, n = state["is_known"], len(state["seen"])
+        known, n, steps = state["is_known"], len(state["seen"]), state.get("steps", longest)
         most = np.abs(state["seen"][steps if known else 0 :]).max(initial=0.0)
         right = (n == 0 or steps <= n <= 2 * steps) if known else n < steps
         right = right and most <= LARGEST
-        right = right and len(state.get("transitions", ())) <= steps
+        right = right and len(state.get("transitions", ())) <= longest
         accepted = (
             f"fewer than {steps} or, after the warm-up, 0 or {steps} to {2 * steps}, of magnitude up "
             f"to {LARGEST:g}"
@@ -144,7 +144,8 @@ def _warm_up(steps: int, learned: dict[str, str], is_sound: Callable[[Any], bool
             "a positive and finite range or scale",
         )
 
-    return Rules({"is_known": "bool", "seen": "float[seen, obs] in [-inf, inf]", **learned}, fits)
+    entries = {"is_known": "bool", "steps?": f"int in [2, {longest}]"}
+    return Rules({**entries, "seen": "float[seen, obs] in [-inf, inf]", **learned}, fits)
 
 
 def rows_schema(group: Any, **own: str) -> dict[str, str]:

@@ -244,8 +244,8 @@ class ActorCriticLearner(TwoTimescaleLearner):
         """As `Learner.get_state`; with recently visited observations if episodes are `under_way`."""
         state = super().get_state(under_way)
         if under_way and self.is_scaled and self._scale_may_change:
-            kept = [self._visited, self._remembered] if len(self._remembered) else [self._visited]
-            state["warm_up"]["seen"] = np.concatenate(kept)
+            kept = [self._remembered] if len(self._remembered) else []
+            state["warm_up"]["seen"] = np.concatenate([self.scale.visited, *kept])
         return state
 
     @property
@@ -253,14 +253,14 @@ class ActorCriticLearner(TwoTimescaleLearner):
         """Whether the scale may still change."""
         is_point = self.actions.is_continuous
         often = actor_step.POINTS_FOLLOWED if is_point else actor_step.NUMBERS_FOLLOWED
-        return int(self.numbers.counters[names.LEARNING_STEPS]) < often * len(self._visited)
+        return int(self.numbers.counters[names.LEARNING_STEPS]) < often * len(self.scale.visited)
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Go on from `get_state`."""
         super().set_state(state)
-        n, seen = len(self._visited), state["warm_up"]["seen"]
+        n, seen = len(self.scale.visited), state["warm_up"]["seen"]
         is_whole = self.is_scaled and len(seen) >= n
-        self._visited[:] = seen[:n] if is_whole else np.inf
+        self.scale.visited[:] = seen[:n] if is_whole else np.inf
         if self.is_scaled and n:
             self._keep_points(self.codebook.codevectors)  # fallback if the file does not have them
             if len(seen) == n + len(self._remembered):
@@ -293,16 +293,16 @@ class ActorCriticLearner(TwoTimescaleLearner):
         """
         assert self._storage is not None
         assert self.annealer is not None
-        visited = self._visited[np.abs(self._visited).max(axis=1) <= LARGEST]
+        visited = self.scale.visited[np.abs(self.scale.visited).max(axis=1) <= LARGEST]
         scale, book, numbers, memory = self.scale, self.slow.codebook, self.numbers, self.memory
         centre, width, reach = scale.centre, scale.scale, scale.reach
-        if len(visited) < len(self._visited) // 2 or memory.lost.any():
+        if len(visited) < len(self.scale.visited) // 2 or memory.lost.any():
             return
         visited = bounds.cut_odd(visited)
         remembered = np.repeat(self._remembered, REMEMBERED, axis=0)
         if len(remembered):
-            era = (int(numbers.counters[names.LEARNING_STEPS]) // len(self._visited) + 1).bit_length()
-            mix_periods(self._remembered, visited, era, self.rng)
+            era = int(numbers.counters[names.LEARNING_STEPS]) // len(scale.visited) + 1
+            mix_periods(self._remembered, visited, era.bit_length(), self.rng)
         if not scale.follow(visited, remembered):
             return
         self._storage.unload(book)
@@ -338,7 +338,7 @@ class ActorCriticLearner(TwoTimescaleLearner):
 
     def _keep_points(self, points: NDArray[np.float64]) -> None:
         """Keep some of the `points` (n, n_observed), in scaled units; none for continuous actions."""
-        n = 0 if self.actions.is_continuous else len(self._visited) // REMEMBERED
+        n = 0 if self.actions.is_continuous else len(self.scale.visited) // REMEMBERED
         self._remembered = self.scale.restore(points)[np.arange(n) * len(points) // max(n, 1)]
 
     @property

@@ -247,12 +247,10 @@ def make_memory(sizes: Sizes) -> names.Memory:
     )
 
 
-def make_units(
-    sizes: Sizes, scale: Any, actions: ActionCodec, reach: Any, counts: Any, visited: Any
-) -> names.Units:
+def make_units(sizes: Sizes, scale: Any, actions: ActionCodec, reach: Any, counts: Any) -> names.Units:
     """Create the units of observations, and of actions scaled to +-`reach`.
 
-    `counts` are the numbers of values of coordinates in a table, `visited` stores recent observations.
+    `counts` are the numbers of values of coordinates in a table.
     """
     return names.Units(
         centre=scale.centre,
@@ -265,7 +263,7 @@ def make_units(
         action_scale=actions.scale / reach,
         action_reach=reach,
         counts=counts,
-        visited=visited,
+        visited=scale.visited,
     )
 
 

@@ -29,6 +29,7 @@ from oda_rl.agents.codebook_rl.slow_timescale import SlowTimescale
 from oda_rl.agents.compiled_rollout import BEGIN, PAUSED, RECALL, STEP, ObserveFunction, Rollout, run
 from oda_rl.agents.config import CodebookConfig, TwoTimescaleConfig
 from oda_rl.agents.observation_scale import ObservationScale
+from oda_rl.agents.warm_up import plan_warm_up
 
 OBSERVE_NUMBERED = ObserveFunction(step.observe_numbered)
 OBSERVE_JOINT = ObserveFunction(joint_step.observe_joint)
@@ -72,10 +73,8 @@ class TwoTimescaleLearner(ActingLearner):
         n_states = int(np.prod(counts)) if len(counts) else 0
         self.sizes = Sizes.of(n_observed, actions, n_envs, config, n_states)
         given = None if n_states else config.observation_scale
-        self.scale = self.scale_class(low, high, config.warmup_steps, given)
+        self.scale = self.scale_class(low, high, plan_warm_up(config.warmup_steps), given)
         self.counts = counts
-        follows = config.has_critic and given is None and not n_states
-        self._visited = np.full((config.warmup_steps if follows else 0, n_observed), np.inf)
         super().__init__(actions, self.scale, config.growth_hold, config, self.sizes.n_draws, seed)
         self.slow = SlowTimescale(self.sizes, config, self.rng)
         self.numbers = make_numbers()
@@ -111,8 +110,9 @@ class TwoTimescaleLearner(ActingLearner):
     # -- learning --------------------------------------------------------------------------------
 
     def set_horizon(self, total_timesteps: int) -> None:
-        """Set the length of the run: exploration falls over a fraction of it."""
+        """Set the length of the run: exploration falls, and the warm-up ends, after a fraction of it."""
         super().set_horizon(total_timesteps)
+        self.scale.plan(plan_warm_up(self.config.warmup_steps, self.horizon))
         fill_numbers(self.numbers, self.sizes, self.config, self.horizon)
 
     def use(self, config: Any) -> None:
@@ -275,7 +275,7 @@ class TwoTimescaleLearner(ActingLearner):
         """Make the table that compiled code takes; needed whenever an array has been replaced."""
         storage, numbers, memory = self._storage, self.numbers, self.memory
         assert storage is not None
-        units = make_units(self.sizes, self.scale, self.actions, self._reach, self.counts, self._visited)
+        units = make_units(self.sizes, self.scale, self.actions, self._reach, self.counts)
         planes = self.tree.planes if self.tree else BranchTree(self.sizes.n_observed).planes
         groups = (numbers, units, storage.branches, planes, storage.ledger, memory)
         self._table = Table(self.sizes, self._scratch, *groups)

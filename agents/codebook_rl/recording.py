@@ -27,6 +27,7 @@ from oda_rl.agents.codebook_rl.arrays import Sizes
 from oda_rl.agents.config import DECISIVE_ACTION_WEIGHT
 from oda_rl.agents.learner import Learner
 from oda_rl.agents.observation_scale import ObservationScale
+from oda_rl.agents.warm_up import plan_warm_up
 
 # Actions with more options in all are described by the numbers that an environment takes for them,
 # instead of indicators of the options
@@ -192,7 +193,7 @@ class RecordingLearner(Learner):
     @cached_property
     def record(self) -> WarmUpRecord:
         """The transitions of the warm-up so far; empty once it is over."""
-        return WarmUpRecord(self.sizes, self.config.warmup_steps)
+        return WarmUpRecord(self.sizes, 0 if self.is_scaled else plan_warm_up(self.config.warmup_steps))
 
     def get_state(self, under_way: bool = True) -> dict[str, Any]:
         """As `Learner.get_state`, with the record during the warm-up."""
@@ -204,13 +205,12 @@ class RecordingLearner(Learner):
     def set_state(self, state: dict[str, Any]) -> None:
         """Go on from `get_state`."""
         super().set_state(state)
-        self.record = WarmUpRecord(self.sizes, 0 if self.is_scaled else self.config.warmup_steps)
+        vars(self).pop("record", None)
         self.record.set_state(state["warm_up"])
 
     def _act_at_random(self, env: int, observation: NDArray[Any], *paid: Any) -> int:
         if paid:
-            reward, terminated = paid
-            self.record.add(env, self.memory.command[env], reward, terminated, observation)
+            self.record.add(env, self.memory.command[env], *paid, observation)
         else:
             self.record.begin(env, observation)
         return super()._act_at_random(env, observation, *paid)

@@ -12,6 +12,7 @@ from oda_rl.agents.codebook_rl import state as names
 from oda_rl.agents.codebook_rl.arrays import Sizes as ArraySizes
 from oda_rl.agents.codebook_rl.recording import row_length
 from oda_rl.agents.schema import rows_schema, scale_schema, shared_schema
+from oda_rl.agents.warm_up import plan_warm_up
 from oda_rl.codebook.annealer_state import ANNEALER
 from oda_rl.codebook.book import BOOK
 
@@ -204,7 +205,8 @@ def codebook_schema(config: Any, actions: Any, observations: Any, n_envs: int) -
     memory["noise"] = Either(*(f"float[E, {n}] in [0, 1]" for n in widths))
     for name in ("reach", "total", "told", "lost", "noise"):  # missing in files of earlier versions
         memory[f"{name}?"] = memory.pop(name)
-    entries = shared_schema(scale_schema(config.warmup_steps, observations, row_length(arrays)), memory)
+    most = plan_warm_up(config.warmup_steps)
+    entries = shared_schema(scale_schema(most, observations, row_length(arrays)), memory)
     entries |= {
         "slow": room.slow,
         "ledger": _ledger,

@@ -10,6 +10,7 @@ from oda_rl.agents.codebook_rl.arrays import Sizes
 from oda_rl.agents.codebook_rl.branches import BranchTree
 from oda_rl.agents.config import CodebookConfig, GrowthPlan
 from oda_rl.agents.observation_scale import SMALLEST
+from oda_rl.agents.warm_up import plan_warm_up
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.book import Codebook
 from oda_rl.codebook.schedule import Cooling, Stepsize
@@ -107,7 +108,7 @@ class SlowTimescale:
         A run that is made call by call has the horizon of the present call, often a short one.
         """
         assert self.annealer is not None
-        run = max(horizon, SHORTEST_RUN * self._config.warmup_steps)
+        run = max(horizon, SHORTEST_RUN * plan_warm_up(self._config.warmup_steps))
         longest = min(self.plan.steps, self._config.growth_fraction * run)
         if self._n_before:  # it grows by stored observations, which use up no steps of the run
             longest = self.plan.steps * max(1.0, self._n_before / self.plan.cells)
