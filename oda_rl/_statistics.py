@@ -24,6 +24,9 @@ APART = 0.2
 # A feature has long tails if the range of its inner 99 % is more than LONG times that of its inner half
 # (3.8 times for a normal, 4.8 for an exponential), and if it has more than FEW different values.
 LONG, FEW = 6.0, 20
+# Samples of the least weights count as parts of a sample if together they have less than this part of
+# the weight. (In bootstraps all samples count, as those drawn once have more than a third of it.)
+LIGHT = 0.1
 
 
 def variances(values: Array, weight: Array) -> Array:
@@ -45,6 +48,16 @@ def quantiles(values: Array, at: ArrayLike, weight: Array, method: Method = "lin
     half = 0.5 / len(weight)
     parts = np.clip(parts, half, 1.0 - half)
     return np.asarray(np.quantile(values, parts, axis=0, weights=weight, method="inverted_cdf"))
+
+
+def whole_weight(weight: Array) -> float:
+    """The weight from which on a sample counts as one; of equal weights it is each of them.
+
+    A sample of less weight counts as a part of one. Such samples have less than `LIGHT` of all weight.
+    """
+    rising = np.sort(weight)
+    total = np.cumsum(rising)
+    return float(rising[np.searchsorted(total, LIGHT * total[-1])])
 
 
 def standardised(samples: Array, weight: Array) -> Array:

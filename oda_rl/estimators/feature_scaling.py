@@ -19,7 +19,13 @@ from oda_rl._validation import (
     warn_of_scales,
 )
 from oda_rl.codebook.divergences import Divergence
-from oda_rl.estimators.feature_selection import UNIMPORTANT, is_clearly_more, select, shifted_distances
+from oda_rl.estimators.feature_selection import (
+    UNIMPORTANT,
+    is_clearly_more,
+    select,
+    shifted_distances,
+    thinned,
+)
 
 SCALES = ("auto", "within", "standard", "minmax")
 # Regularisation of the covariance within classes, so that directions in which a class hardly varies do
@@ -201,18 +207,20 @@ class Moments:
         divergence: Divergence,
         samples: Array,
         labels: Labels,
+        weight: Array,
         rng: np.random.Generator,
     ) -> Scaling:
         """The map with the name `scale`; "auto" may reject scaling or features, by trials on samples."""
         found = self.scaling(scale, divergence)
         if scale != "auto" or not divergence.is_euclidean:
             return found
+        samples, labels, weight = thinned(samples, labels, weight)
         n = len(samples)
         rows = np.arange(n) if n <= N_TRIED else rng.choice(n, N_TRIED, replace=False)
         plain: Array = samples[rows]
         scaled_right = _neighbours_agree(found(plain), labels[rows])
         plain_right = _neighbours_agree(np.asarray(plain - plain.mean(axis=0)), labels[rows])
-        if is_clearly_more(scaled_right, plain_right, UNSCALED_Z):
+        if is_clearly_more(scaled_right, plain_right, weight[rows], UNSCALED_Z):
             return NO_SCALING
 
         shift, width, within = self._standard()
@@ -221,7 +229,7 @@ class Moments:
             part = self._whitening(shift[kept], width[kept], within[np.ix_(kept, kept)])
             return part(plain[:, kept])
 
-        kept = select(samples, labels, rows, scaled)
+        kept = select(samples, labels, weight, rows, scaled)
         if kept is None:
             return found
         self.kept = kept

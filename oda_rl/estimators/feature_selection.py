@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
+from oda_rl._statistics import whole_weight
 from oda_rl._types import Array, Labels
 
 # Bins of a feature alone, and in a pair; a feature with up to twice as many values has a bin for each.
@@ -48,24 +49,40 @@ def parts_of(samples: Array, n_parts: int) -> list[Labels]:
     return found
 
 
-def informativeness(samples: Array, labels: Labels) -> Array:
+def thinned(samples: Array, labels: Labels, weight: Array) -> tuple[Array, Labels, Array]:
+    """Leave out random samples of small weights, so that all others count as at least one sample.
+
+    Also returns as how many samples each of the others counts. The neighbours of a sample are then
+    those that weigh something. With equal weights all samples are returned, with ones.
+    """
+    n, weight = len(weight), weight / whole_weight(weight)
+    used = np.random.default_rng(n).random(n) < weight
+    if not used.all():
+        known = np.unique(labels[used], return_inverse=True)[1]
+        samples, labels, weight = samples[used], known, weight[used]
+    return samples, labels, np.maximum(weight, 1.0)
+
+
+def informativeness(samples: Array, labels: Labels, weight: Array) -> Array:
     """How informative each feature (n_features,) is about the classes, alone or in a pair.
 
-    The unit is the standard deviation of chi-squared for features that are independent of the classes.
+    Samples count as often as `weight` (n_samples,) says. The unit is the standard deviation of
+    chi-squared for features that are independent of the classes.
     """
     n_classes, d = int(labels.max()) + 1, samples.shape[1]
+    weight = weight * (weight.sum() / (weight**2).sum())  # the sum is the number of equal weights
     alone = np.zeros(d)
     for j, part in enumerate(parts_of(samples, PARTS)):
         n = int(part.max()) + 1
-        table = np.bincount(part * n_classes + labels, minlength=n * n_classes).reshape(n, n_classes)
-        alone[j] = _deviations(_chi_squared(table), (n - 1) * (n_classes - 1))
+        table = np.bincount(part * n_classes + labels, weight, n * n_classes)
+        alone[j] = _deviations(_chi_squared(table.reshape(n, n_classes)), (n - 1) * (n_classes - 1))
     if d < 2 or (PAIR_PARTS * d) ** 2 * n_classes > N_TABLES:
         return alone
-    in_pairs = _in_pairs(samples, labels, n_classes)
+    in_pairs = _in_pairs(samples, labels, weight, n_classes)
     return np.maximum(alone, np.where(in_pairs > INFORMATIVE, in_pairs, 0.0))
 
 
-def _in_pairs(samples: Array, labels: Labels, n_classes: int) -> Array:
+def _in_pairs(samples: Array, labels: Labels, weight: Array, n_classes: int) -> Array:
     """What the best pair with each feature adds to the information of its two features alone."""
     d, parts = samples.shape[1], parts_of(samples, PAIR_PARTS)
     sizes = [int(part.max()) + 1 for part in parts]
@@ -74,7 +91,8 @@ def _in_pairs(samples: Array, labels: Labels, n_classes: int) -> Array:
     ones = np.zeros((len(samples), first[-1]))
     ones[np.tile(np.arange(len(samples)), d), rows] = 1.0
     # Counts of every part of one feature together with every part of another, class by class.
-    counts = np.stack([ones[labels == c].T @ ones[labels == c] for c in range(n_classes)], axis=-1)
+    weighed = ones * weight[:, None]
+    counts = np.stack([weighed[labels == c].T @ ones[labels == c] for c in range(n_classes)], axis=-1)
     own = _sums(_squares(counts, np.diagonal(counts).sum(axis=1)), first)
     single = np.array([_chi_squared(counts[i:j, i:j].sum(axis=1)) for i, j in pairwise(first)])
     size = np.array(sizes) - 1
@@ -113,54 +131,60 @@ def shifted_distances(samples: Array) -> Array:
     return np.asarray(product)
 
 
-def agreeing(samples: Array, labels: Labels) -> Kept:
-    """For each sample, whether most of its nearest other samples have its label."""
+def agreeing(samples: Array, labels: Labels, weight: Array) -> Kept:
+    """For each sample, whether most of its nearest other samples, by weight, have its label."""
     n, k = len(samples), min(NEIGHBOURS, len(samples) - 1)
     if samples.shape[1] <= LOW:
         near = cKDTree(samples).query(samples, k + 1)[1]
         itself = near == np.arange(n)[:, None]
         itself[~itself.any(axis=1), k] = True  # not among its own neighbours: many samples are equal
-        near = labels[near[~itself].reshape(n, k)]
+        near = near[~itself].reshape(n, k)
     else:
-        near = labels[np.argpartition(shifted_distances(samples), k - 1, axis=1)[:, :k]]
-    votes = np.stack([(near == c).sum(axis=1) for c in range(int(labels.max()) + 1)], axis=1)
+        near = np.argpartition(shifted_distances(samples), k - 1, axis=1)[:, :k]
+    own, votes = labels[near], weight[near]
+    votes = np.stack([(votes * (own == c)).sum(axis=1) for c in range(int(labels.max()) + 1)], axis=1)
     return np.asarray(votes.argmax(axis=1) == labels)
 
 
 def select(
-    samples: Array, labels: Labels, tried: Labels, scaled: Callable[[Labels], Array]
+    samples: Array,
+    labels: Labels,
+    weight: Array,
+    tried: Labels,
+    scaled: Callable[[Labels], Array],
 ) -> Kept | None:
     """Which features to keep (n_features,), or None for all.
 
-    `tried` are the indices of samples on which selections are compared: features are dropped only if
-    more of these then have neighbours of their class. `scaled` returns these samples, scaled for
-    distances, with only the features whose numbers it is given.
+    Samples count as often as `weight` (n_samples,) says. `tried` are the indices of samples on which
+    selections are compared: features are dropped only if more of these then have neighbours of their
+    class. `scaled` returns these samples, scaled for distances, with only the features whose numbers it
+    is given.
     """
     d = samples.shape[1]
     if d < 2 or len(np.unique(labels)) < 2:
         return None
     step = -(-len(samples) // N_COUNTED)
-    found = informativeness(samples[::step], labels[::step])
+    found = informativeness(samples[::step], labels[::step], weight[::step])
     if not (found > INFORMATIVE).any():
         return None
-    chosen, own = np.flatnonzero(found > PERHAPS_INFORMATIVE), labels[tried]
+    chosen, own = np.flatnonzero(found > PERHAPS_INFORMATIVE), (labels[tried], weight[tried])
     if len(chosen) == d:
         return None
 
     def trial(chosen: Labels) -> tuple[Labels, Kept]:
-        return chosen, agreeing(scaled(chosen), own)
+        return chosen, agreeing(scaled(chosen), *own)
 
-    def right(one: tuple[Labels, Kept]) -> int:
-        return int(one[1].sum())
+    def right(one: tuple[Labels, Kept]) -> float:
+        return float(own[1][one[1]].sum())
 
     best = trial(chosen)[1]
-    if not is_clearly_more(agreeing(scaled(np.arange(d)), own), best):
+    if not is_clearly_more(agreeing(scaled(np.arange(d)), *own), best, own[1]):
         return None
     rest = np.setdiff1d(np.arange(d), chosen)
     # Add features that are informative only together with the chosen ones.
     while 0 < len(rest) <= N_TRIALS // len(chosen):
         more = max((trial(np.sort(np.r_[chosen, j])) for j in rest), key=right)
-        if not is_clearly_more(best, more[1]):
+        if not is_clearly_more(best, more[1], own[1]):
             break
         chosen, best = more
         rest = np.setdiff1d(rest, chosen)
@@ -169,7 +193,7 @@ def select(
     return kept
 
 
-def is_clearly_more(before: Kept, after: Kept, z: float = SELECTION_Z) -> bool:
+def is_clearly_more(before: Kept, after: Kept, weight: Array, z: float = SELECTION_Z) -> bool:
     """Whether more of the same samples are right `after` than `before`, by `z` standard errors."""
-    gained, lost = int((after & ~before).sum()), int((before & ~after).sum())
-    return bool(gained - lost > z * np.sqrt(gained + lost))
+    gained, lost, changed = weight[after & ~before], weight[before & ~after], weight[before != after]
+    return bool(gained.sum() - lost.sum() > z * np.sqrt((changed**2).sum()))

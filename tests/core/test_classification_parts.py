@@ -116,7 +116,7 @@ def test_features_of_one_unit_stay_as_they_are():
     rng = np.random.default_rng(0)
     for load, plain in ((load_digits, True), (load_wine, False)):
         X, y = load(return_X_y=True)
-        scaling = observed(X, y).scaling_for("auto", SQUARED, X, y, rng)
+        scaling = observed(X, y).scaling_for("auto", SQUARED, X, y, np.ones(len(y)), rng)
         assert (scaling is NO_SCALING) == plain
 
 

@@ -7,7 +7,14 @@ import pytest
 from sklearn.datasets import load_breast_cancer, make_hastie_10_2
 
 from oda_rl import MultiResolutionODA, ODAClassifier
-from oda_rl.estimators.feature_selection import INFORMATIVE, agreeing, informativeness, parts_of
+from oda_rl.estimators.feature_selection import (
+    INFORMATIVE,
+    agreeing,
+    informativeness,
+    is_clearly_more,
+    parts_of,
+    thinned,
+)
 
 KINDS = {
     "thresholds": ([3], lambda X: np.digitize(X[:, 3], [-1.0, -0.2, 0.6]) % 2),
@@ -80,7 +87,7 @@ def test_few_ordinary_samples_are_rejected():
 
 def test_a_pair_tells_what_neither_does():
     X, y = problem("a pair")
-    found = informativeness(X, y)
+    found = informativeness(X, y, np.ones(len(y)))
     assert set(np.flatnonzero(found > INFORMATIVE)) == {2, 7}
     assert set(np.argsort(-found)[:2]) == {2, 7}
 
@@ -99,11 +106,11 @@ def test_neighbours_vote(d):
     distance = ((X[:, None] - X) ** 2).sum(axis=2)
     np.fill_diagonal(distance, np.inf)
     votes = y[np.argsort(distance, axis=1)[:, :5]].mean(axis=1) > 0.5
-    np.testing.assert_array_equal(agreeing(X, y), votes == y)
+    np.testing.assert_array_equal(agreeing(X, y, np.ones(60)), votes == y)
 
 
 def test_neighbours_of_equal_samples():
-    assert agreeing(np.zeros((20, 2)), np.zeros(20, dtype=np.int64)).all()
+    assert agreeing(np.zeros((20, 2)), np.zeros(20, dtype=np.int64), np.ones(20)).all()
 
 
 def test_features_that_tell_a_little_each_stay():
@@ -111,3 +118,40 @@ def test_features_that_tell_a_little_each_stay():
     model = ODAClassifier(random_state=0).fit(X, y)
     assert model.relevances_.min() > 1e-3
     assert model.score(*make_hastie_10_2(500, random_state=101)) > 0.9
+
+
+def test_samples_that_weigh_next_to_nothing_select_nothing():
+    X = np.random.default_rng(100).normal(size=(900, 4))
+    y = (X[:, 0] * X[:, 1] > 0.0).astype(int)
+    wrong = np.arange(900) < 600
+    model = ODAClassifier(local_model=None, validation=None, random_state=0)
+    for light in (1e-12, 1e-3):
+        model.fit(X, np.where(wrong, 1 - y, y), np.where(wrong, light, 1.0))
+        assert model.relevances_[:2].sum() > 0.99
+
+
+def test_light_samples_are_thinned_out_and_heavy_ones_count_more():
+    X, y = problem("thresholds", 1000, 4)
+    for weight in (0.1, 7.0):
+        samples, labels, times = thinned(X, y, np.full(1000, weight))
+        assert samples is X
+        assert labels is y
+        assert (times == 1.0).all()
+    weight = np.r_[np.full(500, 0.05), np.ones(400), np.full(100, 3.0)]
+    samples, _, times = thinned(X, np.arange(1000) // 500, weight)
+    assert 10 < len(samples) - 500 < 45
+    np.testing.assert_array_equal(samples[-500:], X[500:])
+    np.testing.assert_array_equal(times, np.r_[np.ones(len(samples) - 100), np.full(100, 3.0)])
+    heaviest = thinned(X, y, np.where(np.arange(1000) == 3, 1e9, 1.0))
+    np.testing.assert_array_equal(heaviest[0], X[3:4])
+
+
+def test_equal_weights_of_any_size_tell_the_same():
+    X, y = problem("thresholds", 300, 4)
+    found, ones = informativeness(X, y, np.ones(300)), np.ones(300)
+    np.testing.assert_allclose(informativeness(X, y, 3.0 * ones), found)
+    np.testing.assert_array_equal(agreeing(X, y, 3.0 * ones), agreeing(X, y, ones))
+    few, better = np.zeros(300, dtype=bool), np.arange(300) < 12
+    assert is_clearly_more(few, better, ones)
+    assert is_clearly_more(few, better, 3.0 * ones)
+    assert not is_clearly_more(few, better, np.where(np.arange(300) == 0, 100.0, 1.0))

@@ -223,9 +223,7 @@ class ClassSession:
         self.counts = np.bincount(labels, minlength=n_classes).astype(float)
         self.n_measured = len(weight)
         self.rescale_at = 2 * max(len(weight), self.settings.annealing.n_warmup)
-        self.scaling = self.moments.scaling_for(
-            self.settings.scale, self.divergence, samples, labels, self.rng
-        )
+        self.scaling = self.moments.scaling_for(self.settings.scale, self.divergence, *data, self.rng)
         return data._replace(samples=self.scaling(samples))
 
     def set_book(self, book: ClassBook, votes: Array | None) -> None:

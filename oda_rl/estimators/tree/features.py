@@ -134,7 +134,7 @@ class Features:
                 for place in range(int(labels.max(initial=0)) + 1):
                     moments.insert(place)
                 moments.observe(points, labels, weight)
-                scalings[-1] = moments.scaling_for(scale, divergence, points, labels, rng)
+                scalings[-1] = moments.scaling_for(scale, divergence, points, labels, weight, rng)
             if one is not None and one.linear() is None:
                 mapped[len(sizes) - 1] = np.ascontiguousarray(scalings[-1](points))
         features = cls(maps, scalings, samples.shape[1], sizes)
