@@ -27,6 +27,9 @@ TRIED, TURNS, MORE_TURNS = 4, 5, 20
 PRIOR = 1.0
 # Added to variances, as parts of the variances of the cells and of the mean variance of all features.
 FLOOR, LEAST = 1e-3, 1e-9
+# Values that occur REPEATED times on average are rounded or categories. This part of the square of the
+# gap between them is added to variances: else the density of a cluster of one value would be unbounded.
+REPEATED, GRAIN = 2, 0.1
 # Up to this many samples or features, principal components come from a full SVD, else a partial one.
 SMALL = 300
 FAMILIES = ("full", "tied", "round")
@@ -122,9 +125,9 @@ class _Moments(NamedTuple):
 class _Family:
     """The covariances of clusters: each its own ("full"), one for all ("tied"), or one "round" one."""
 
-    def __init__(self, kind: str, variances: Array) -> None:
-        self.kind, self._variances = kind, variances
-        self.each = kind == "full"
+    def __init__(self, kind: str, variances: Array, grain: Array) -> None:
+        self.kind, self.each, self._variances = kind, kind == "full", variances
+        self._floor = np.diag(FLOOR * variances) + LEAST * np.eye(len(variances)) + grain
 
     def penalty(self, k: int, total: float) -> float:
         """Half the number of parameters of k clusters times log n: the BIC's penalty of a likelihood."""
@@ -134,15 +137,15 @@ class _Family:
 
     def covariances(self, moments: _Moments) -> Array:
         """The covariances of the groups, (k, d, d), or that of all groups, (1, d, d)."""
-        variances, d = self._variances, len(self._variances)
-        floor = np.diag(FLOOR * variances) + LEAST * np.eye(d)
         if self.each:
-            more = PRIOR * np.diag(variances)
-            return np.asarray(floor + (moments.scatter + more) / (moments.mass + PRIOR)[:, None, None])
+            more = PRIOR * np.diag(self._variances)
+            return np.asarray(
+                self._floor + (moments.scatter + more) / (moments.mass + PRIOR)[:, None, None]
+            )
         within = moments.scatter / moments.mass.sum()
         if self.kind == "round":
-            within = np.trace(within[0]) / d * np.eye(d)[None]
-        return np.asarray(floor + within)
+            within = np.trace(within[0]) / len(within[0]) * np.eye(len(within[0]))[None]
+        return np.asarray(self._floor + within)
 
     def log_likelihood(self, moments: _Moments, total: float) -> Array:
         """Log-likelihood (k,) of each group's samples by its own Gaussian only, up to a constant.
@@ -203,7 +206,7 @@ def _shares(labels: Labels, k: int, weight: Array) -> Array:
     return share
 
 
-def _starts(samples: Array, weight: Array, path: Sequence[Array]) -> Iterator[_Start]:
+def _starts(samples: Array, weight: Array, path: Sequence[Array], grain: Array) -> Iterator[_Start]:
     """Score the cells of each codebook of the path, and merged cells of the finest codebook."""
     total = float(weight.sum())
     hard: dict[int, NDArray[np.int64]] = {}
@@ -214,7 +217,7 @@ def _starts(samples: Array, weight: Array, path: Sequence[Array]) -> Iterator[_S
     k = max((k for k in hard if k <= MOST_CELLS), default=min(hard))
     moments = _Moments.of(samples, _shares(hard[k], k, weight), each=True)
     variances = np.diagonal(moments.scatter.sum(axis=0)) / total
-    full, tied, round_ = (_Family(kind, variances) for kind in FAMILIES)
+    full, tied, round_ = (_Family(kind, variances, grain) for kind in FAMILIES)
     partitions = list(hard.items())
     for cluster, likelihood in _merges(moments, full):
         labels, k = cluster[hard[len(cluster)]], int(cluster.max()) + 1
@@ -263,9 +266,9 @@ def _merged(samples: Array, weight: Array, mixture: _Mixture, family: _Family) -
     return mixture
 
 
-def _best(samples: Array, weight: Array, path: Sequence[Array]) -> Shapes:
+def _best(samples: Array, weight: Array, path: Sequence[Array], grain: Array) -> Shapes:
     """The mixture with the least BIC for normalised samples."""
-    starts = sorted(_starts(samples, weight, path), key=lambda start: -start.score)
+    starts = sorted(_starts(samples, weight, path, grain), key=lambda start: -start.score)
     found: list[tuple[_Mixture, _Family]] = []
     for kind in FAMILIES:
         for _, labels, k, family in [start for start in starts if start.family.kind == kind][:TRIED]:
@@ -275,6 +278,13 @@ def _best(samples: Array, weight: Array, path: Sequence[Array]) -> Shapes:
             found.append((mixture, family))
     best, family = max(found, key=lambda one: one[0].score)
     return _refined(samples, weight, best.share, family, MORE_TURNS).shapes.seen_in(samples)
+
+
+def _gaps(samples: Array) -> Array:
+    """The least gap between values of each feature (n_features,) if they are repeated, else zero."""
+    gaps = np.diff(np.sort(samples, axis=0), axis=0)
+    least, n_values = np.where(gaps > 0.0, gaps, np.inf).min(axis=0), 1 + (gaps > 0.0).sum(axis=0)
+    return np.where((n_values > 1) & (n_values <= len(samples) / REPEATED), least, 0.0)
 
 
 def _directions(samples: Array, weight: Array) -> Array:
@@ -303,7 +313,7 @@ def find_shapes(history: Sequence[PathPoint], samples: Array, weight: Array) -> 
     three families of covariances: one per cluster, one for all, and a round one for all. For each
     family all partitions are scored by their likelihoods, and the best are improved by expectation and
     maximisation; clusters with their own covariances are merged further while the BIC improves.
-    There are at most sqrt(n / 2) clusters.
+    There are at most sqrt(n / 2) clusters. Values that are rounded or categories are no clusters.
 
     Parameters
     ----------
@@ -335,5 +345,6 @@ def find_shapes(history: Sequence[PathPoint], samples: Array, weight: Array) -> 
     part = (part - mean) / unit
     turn = _directions(part, mass)
     books = [(codevectors - mean) / unit @ turn for codevectors in path.values()]
-    centres, whiten, log_weights = _best(part @ turn, mass, books)
+    grain = (turn.T * (GRAIN * _gaps(part) ** 2)) @ turn
+    centres, whiten, log_weights = _best(part @ turn, mass, books, grain)
     return Shapes(mean + unit * centres @ turn.T, turn @ whiten / unit, log_weights)

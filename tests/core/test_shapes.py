@@ -7,7 +7,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from oda_rl import ODAPartition
 from oda_rl.codebook.schedule import PathPoint
-from oda_rl.estimators.shapes import Shapes, find_shapes
+from oda_rl.estimators.shapes import Shapes, _gaps, find_shapes
 
 
 def point(codevectors):
@@ -93,3 +93,29 @@ def test_constant_features_and_equal_samples():
     same = np.ones((20, 2))
     assert find_shapes([point(same[:1])], same, np.ones(20)) is None
     assert find_shapes([], samples, np.ones(200)) is None
+
+
+@pytest.mark.parametrize("kind", ["rounded", "a line", "a flag", "categories"])
+def test_repeated_values_are_no_clusters(kind):
+    rng = np.random.default_rng(105)
+    group = np.arange(600) % 3
+    samples = rng.normal(size=(600, 2)) + 6.0 * np.array([[0, 0], [1, 0], [0, 1]])[group]
+    if kind == "rounded":
+        samples = np.round(samples)
+    elif kind == "a line":
+        samples = np.round(rng.normal(size=(600, 1)) + 10.0 * group[:, None])
+    else:
+        more = rng.random((600, 1)) < 0.05 if kind == "a flag" else np.eye(4)[rng.integers(0, 4, 600)]
+        samples = np.hstack([samples, more])
+    shapes, found = found_in(samples)
+    assert len(shapes.centres) == 3
+    assert adjusted_rand_score(group, found) > 0.95
+
+
+def test_gaps_between_repeated_values_alone():
+    rng = np.random.default_rng(100)
+    few, many = 0.5 * rng.integers(0, 9, 100), rng.normal(size=100)
+    twice = np.repeat(many[:70], 2)[:100]
+    found = _gaps(np.column_stack([few, many, np.ones(100), np.where(few > 2.0, 7.0, 0.0), twice]))
+    np.testing.assert_allclose(found[:4], [0.5, 0.0, 0.0, 7.0])
+    assert 0.0 < found[4] < 0.1
