@@ -345,7 +345,8 @@ def test_a_small_fit_from_before_a_change_is_forgotten():
 
 def test_a_refined_fit_is_not_regrown():
     X, y = waves(1400)
-    model = clone(CLASSIFIERS[2]).fit(X[:400], y[:400]).partial_fit(X[400:420], y[400:420])
+    model = clone(CLASSIFIERS[2]).set_params(validation=None).fit(X[:400], y[:400])
+    model.partial_fit(X[400:420], y[400:420])
     assert model.refine("0", X[:400], y[:400]).n_splits > 0
     before = [(point.path, point.temperature) for point in model.history_]
     model.partial_fit(X[420:], y[420:])

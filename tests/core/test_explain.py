@@ -373,7 +373,7 @@ def test_tables_of_drawn_trees_tell_what_is_predicted(local_model, resolutions):
     assert [one.error for one in found] == pytest.approx([one.error for one in again])
     assert errors(reloaded(model))[0].error == found[0].error
     told = model.refine("0", X, y, max_splits=2)
-    assert told.n_splits == 2
+    assert told.n_splits <= 2
     assert told.error_before == pytest.approx(sum(one.error * one.weight for one in found))
     assert told.error == pytest.approx(_squares(model, X, y).mean())
     assert report(model)[0].error == pytest.approx(_squares(model, X, y).mean())

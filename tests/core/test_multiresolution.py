@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_trees import TEMPLATES, made, problem
+from model_files import reloaded
 from sklearn.datasets import load_digits, load_iris
 
 from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
@@ -253,10 +254,61 @@ def test_refining_lowers_the_error_of_one_region_only():
 
 def test_refining_the_root_tells_nearly_all_samples_right():
     X, y = problem("nearest", 400)
-    model = made("nearest", layers=1, max_children=4).fit(X, y)
+    model = made("nearest", layers=1, max_children=4, validation=None).fit(X, y)
     told = model.refine("0", X, y)
     assert told.error <= 0.01
     assert model.score(X, y) == pytest.approx(1.0 - told.error)
+
+
+def noisy_waves(n, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(n, 2))
+    return X, np.sin(9.0 * X[:, 0]) * np.cos(7.0 * X[:, 1]) + 0.3 * rng.normal(size=n)
+
+
+def names_of_samples(model, X):
+    leaves = model.tree_.leaves()
+    return [model.tree_.name(leaves[k]) for k in model.apply(X)]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_refining_does_not_learn_noise(stream):
+    X, y = noisy_waves(800, 102)
+    given, left_out = (X[:300], y[:300]), (X[300:], y[300:])
+    own = MultiResolutionODA(ODARegressor(), layers=2, max_children=4, resolutions=[None])
+    own.set_params(forgetting=None, random_state=0)
+    model = own.partial_fit(*given) if stream else own.fit(*given)
+    n_leaves, n_splits, before = model.n_codevectors_, len(model.history_), model.score(*left_out)
+    told = model.refine("0", *given, max_splits=20)
+    assert model.score(*left_out) > before
+    assert model.n_codevectors_ == n_leaves + told.n_leaves_gained < 100
+    assert len(model.history_) == n_splits + told.n_splits
+    assert model.history_[-1].n_leaves == model.n_codevectors_
+    known = {model.tree_.name(model.tree_.cell(point.path)) for point in model.history_}
+    inner = {name.rpartition(".")[0] for name in map(model.tree_.name, model.tree_.leaves())}
+    assert inner <= known
+    if not stream:  # there, a split leaf forgets the samples that its candidate did not keep
+        assert told.error == pytest.approx(np.mean((model.predict(given[0]) - given[1]) ** 2))
+    np.testing.assert_array_equal(reloaded(model).predict(left_out[0]), model.predict(left_out[0]))
+    model.partial_fit(*left_out)
+    assert model.tree_.layers[0].mass.sum() == pytest.approx(len(X))
+
+
+def test_refining_without_validation_goes_on_to_the_error_asked_for():
+    X, y = noisy_waves(120, 101)
+    own = MultiResolutionODA(ODARegressor(), layers=1, max_children=4, validation=None)
+    assert own.set_params(random_state=0).fit(X, y).refine("0", X, y, target_error=0.01).error <= 0.01
+
+
+def test_refining_a_region_keeps_the_splits_before_it():
+    X, y = noisy_waves(300, 102)
+    model = MultiResolutionODA(ODARegressor(), layers=2, max_children=3, validation=None)
+    before = names_of_samples(model.set_params(resolutions=[None], random_state=0).fit(X, y), X)
+    model._session.settings = model._session.settings._replace(validation=3)
+    for name in ("0.2", "0.0"):
+        model.refine(name, X, y, max_splits=10)
+    for old, new in zip(before, names_of_samples(model, X), strict=True):
+        assert new == old or (old[:3] in ("0.0", "0.2") and new.startswith(old))
 
 
 def test_refining_needs_a_cell_and_samples_in_it():

@@ -15,7 +15,7 @@ from oda_rl.estimators.classes import (
 )
 from oda_rl.estimators.drift import RELEARN_AT, Watch
 from oda_rl.estimators.targets import without_copies
-from oda_rl.estimators.tree.session import Refinement
+from oda_rl.estimators.tree.refining import Limits, Refinement
 from oda_rl.estimators.tree.settings import Layer
 from oda_rl.estimators.tree.stream import StreamTree
 
@@ -251,8 +251,10 @@ class MultiResolutionODA(StreamTree):
         """Split the leaves of one region further, until its error is at most `target_error`.
 
         In each step the leaf with the largest error below the cell is split, even below the last layer;
-        the rest of the tree does not change. (Section VI-B.) After `fit`, a refined tree is regrown in a
-        stream only at a change.
+        the rest of the tree does not change. (Section VI-B.) Splits of a classifier or regressor that
+        do not lower the error on samples left out are then pruned, as in `fit`, even if the error is
+        still larger; not with `validation=None` or with `max_leaves`. After `fit`, a refined tree is
+        regrown in a stream only at a change.
 
         Parameters
         ----------
@@ -276,7 +278,7 @@ class MultiResolutionODA(StreamTree):
         Returns
         -------
         Refinement
-            Error before and after, number of splits, and number of leaves gained.
+            Error before and after, number of splits kept, and number of leaves gained.
 
         Raises
         ------
@@ -288,7 +290,7 @@ class MultiResolutionODA(StreamTree):
         >>> from sklearn.datasets import load_iris
         >>> from oda_rl import MultiResolutionODA, ODAClassifier
         >>> X, y = load_iris(return_X_y=True)
-        >>> model = MultiResolutionODA(ODAClassifier(), layers=1, max_children=3, random_state=0)
+        >>> model = MultiResolutionODA(ODAClassifier(), layers=1, validation=None, random_state=0)
         >>> _ = model.fit(X, y)
         >>> model.refine("0", X, y, target_error=0.01).error <= 0.01
         True
@@ -304,7 +306,7 @@ class MultiResolutionODA(StreamTree):
         usual = settings.layers[-1]._replace(min_support=2)
         layer = usual if limits is None else Layer.of(limits).filled(usual)
         unit = self._squared_unit
-        told = session.refine(found, data, target_error / unit, layer, max_splits)
+        told = session.refine(data, Limits(found, target_error / unit, layer, max_splits))
         if (watch := self._watch).begun < 0:  # regrowth would undo it
             watch.begun = min(watch.begun, watch.count - watch.waiting - max(RELEARN_AT))
         self.__dict__.pop("labels_", None)

@@ -153,6 +153,13 @@ class Features:
         """Drop the cached features of the samples of `fit`."""
         self._of_fit = None
 
+    def remembering(self, samples: Array) -> "Features":
+        """A copy that caches the features of these samples as `fit` does."""
+        found = copy(self)
+        slow = (i for i, one in enumerate(self.maps) if one is not None and self._linear[i] is None)
+        found._of_fit = samples, {place: self(place, samples) for place in slow}
+        return found
+
     def of_rows(self, rows: Labels) -> tuple["Features", Array]:
         """A copy that caches only these rows of the samples of `fit`; and the samples themselves."""
         assert self._of_fit is not None

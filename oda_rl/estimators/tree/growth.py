@@ -17,7 +17,7 @@ from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data
 from oda_rl.estimators.tree.cells import Cell, Cells, Region, children_of, worth_splitting
 from oda_rl.estimators.tree.features import Features
-from oda_rl.estimators.tree.pruning import cuts, find_price
+from oda_rl.estimators.tree.pruning import Cuts, cuts, find_price
 from oda_rl.estimators.tree.settings import Layer, TreeSettings
 from oda_rl.estimators.tree.tasks import Classes, Outputs, Partition
 from oda_rl.estimators.tree.tree import Tree
@@ -156,7 +156,14 @@ class Growth:
         if self.settings.validation is not None:
             price, found = find_price(self, layers, data, min(self.settings.validation, n // LEAST_PART))
             self.task.smoothing = max(found, self.task.smoothing_of_few) if n < FEW else found
-        cut = cuts(self.tree, layers, price)
+        self._prune(self.cuts(layers, price))
+
+    def cuts(self, layers: Sequence[Layer], price: float) -> Cuts:
+        """Which cells of each layer should become leaves at this price of a leaf; see `pruning.cuts`."""
+        return cuts(self.tree, layers, price)
+
+    def _prune(self, cut: Cuts) -> None:
+        """Make these cells leaves, and drop the records of what was split there and below."""
         self.history = [point for point in self.history if not self._is_below(point.path, cut)]
         self.tree.prune(cut)
         self.n_leaves = 1

@@ -36,13 +36,18 @@ def _ways_to(
         yield layer, tree.features.some(layer - 1, samples, rows), rows, at, None
 
 
-def count_errors(task: Partition, tree: Tree, data: Data) -> None:
-    """Set `predicted_loss` of the cells that these samples pass through: all samples of the cells."""
+def count_errors(task: Partition, tree: Tree, data: Data, first: int = 0) -> None:
+    """Set `predicted_loss` of the cells that these samples pass through, from the layer `first` on.
+
+    The samples must be all those of these cells.
+    """
     if not task.prunes_after_growth:
         recount_errors(task, tree)
         return
     steps = task.predict_by_layer(tree, data.samples)
-    for cells, (rows, at, predicted) in zip(tree.layers, steps, strict=False):
+    for depth, (cells, (rows, at, predicted)) in enumerate(zip(tree.layers, steps, strict=False)):
+        if depth < first:
+            continue
         inside, losses = np.unique(at), task.sample_losses(predicted, data.take(rows))
         cells.predicted_loss[inside] = np.bincount(at, losses, len(cells))[inside]
 

@@ -66,7 +66,7 @@ def find_price(
     if n_parts < 2:
         return 0.0, 0.0
     left_out = [
-        (grown, data, [cuts(grown.tree, layers, price) for price in PRICES])
+        (grown, data, [grown.cuts(layers, price) for price in PRICES])
         for grown, data in _leave_out(growth, layers, data, n_parts)
     ]
     smoothings, task = growth.task.smoothings, growth.task

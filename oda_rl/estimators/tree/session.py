@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -12,20 +12,12 @@ from oda_rl.estimators.targets import Data, data_schema
 from oda_rl.estimators.tree.candidates import CANDIDATE, Candidate
 from oda_rl.estimators.tree.cells import CELLS, Cell
 from oda_rl.estimators.tree.features import FEATURES
-from oda_rl.estimators.tree.growth import Growth, GrowthPoint, task_for
+from oda_rl.estimators.tree.growth import GrowthPoint, task_for
 from oda_rl.estimators.tree.predicted import count_errors, recount_errors
+from oda_rl.estimators.tree.refining import Limits, Refinement, Refining
 from oda_rl.estimators.tree.settings import Layer, TreeSettings
 from oda_rl.estimators.tree.tasks import Classes, Outputs, Prior
 from oda_rl.estimators.tree.tree import are_a_tree
-
-
-class Refinement(NamedTuple):
-    """The result of `refine`: a region's error per sample before and after, splits, leaves gained."""
-
-    error_before: float
-    error: float
-    n_splits: int
-    n_leaves_gained: int
 
 
 def layers_schema(settings: TreeSettings, n: list[int], n_layers: int, sizes: Sizes) -> Schema:
@@ -82,8 +74,8 @@ def _are_in_order(bounds: Any, sizes: Sizes) -> None:
     )
 
 
-class TreeSession(Growth):
-    """A `Growth` that also learns from a stream, with a candidate split in every leaf that may grow."""
+class TreeSession(Refining):
+    """A tree that also learns from a stream, with a candidate split in every leaf that may grow."""
 
     def __init__(self, *own: Any) -> None:
         super().__init__(*own)
@@ -194,59 +186,14 @@ class TreeSession(Growth):
                 self.candidates[Cell(depth + 1, int(below))] = own
         return True
 
-    # -- refining --------------------------------------------------------------------------------
-
-    def refine(
-        self, cell: Cell, data: Data, target_error: float, layer: Layer, max_splits: int
-    ) -> Refinement:
-        """Repeatedly split the leaf with the largest error below a cell.
-
-        Ends when the error per weight is at most `target_error`, or after `max_splits`. Samples outside
-        the cell are ignored; `layer` has the limits of each split.
-        """
-        data = data.take(self.tree.rows_inside(cell, data.samples))
-        before, n_leaves, n_splits = self.error(cell), self.tree.n_leaves, 0
-        unsplittable: set[Cell] = set()
-        while n_splits < max_splits and self.error(cell) > target_error:
-            losses = {leaf: self._loss(leaf) for leaf in self.tree.leaves_below(cell)}
-            # a cell that is right alone errs only by those above
-            open_ = [one for one in losses if one not in unsplittable and self._loss(one, "loss") > 0.0]
-            if not open_:
-                break
-            worst = max(open_, key=losses.__getitem__)
-            if self._split_further(worst, data, layer):
-                n_splits += 1
-            else:
-                unsplittable.add(worst)
-        return Refinement(before, self.error(cell), n_splits, self.tree.n_leaves - n_leaves)
-
-    def _loss(self, leaf: Cell, name: str = "predicted_loss") -> float:
-        return float(getattr(self.tree.layers[leaf.layer], name)[leaf.number])
-
-    def error(self, cell: Cell) -> float:
-        """The error per weight of the predictions for the training samples in a cell."""
-        leaves = self.tree.leaves_below(cell)
-        mass = sum(float(self.tree.layers[leaf.layer].mass[leaf.number]) for leaf in leaves)
-        return sum(self._loss(leaf) for leaf in leaves) / mass if mass > 0.0 else 0.0
-
-    def _split_further(self, leaf: Cell, data: Data, layer: Layer) -> bool:
-        """Split one leaf by its samples, with more and more codevectors until that helps."""
-        own = data.take(self.tree.rows_inside(leaf, data.samples))
-        n, k = len(own.weight), int(layer.max_codevectors or 2)
-        cells = self.tree.layers[leaf.layer]
-        scaled = self.tree.features(leaf.layer, own.samples)
-        at, chosen = np.full(n, leaf.number), np.array([leaf.number])
-        while n >= max(2, int(layer.min_support or 1)) and cells.count[leaf.number] == 0:
-            limits = layer._replace(max_codevectors=k)
-            self.grow_layer(leaf.layer, limits, at, scaled, own, chosen, samples_per_codevector=1)
-            if k >= n:
-                break
-            k *= 2
-        if cells.count[leaf.number] == 0:
-            return False
-        count_errors(self.task, self.tree, own)
-        self.candidates.pop(leaf, None)  # if the tree has learned from a stream
-        return True
+    def refine(self, data: Data, limits: Limits) -> Refinement:
+        """As `Refining.refine`; candidates of leaves that were split are dropped."""
+        found = super().refine(data, limits)
+        count = [cells.count for cells in self.tree.layers]
+        self.candidates = {
+            cell: own for cell, own in self.candidates.items() if count[cell.layer][cell.number] == 0
+        }
+        return found
 
     # -- storing ---------------------------------------------------------------------------------
 

@@ -95,16 +95,16 @@ class Tree:
 
     def prune(self, cut: Sequence[NDArray[np.bool_]]) -> None:
         """Make the cells in `cut` of each layer leaves, by removing everything below them."""
-        gone = np.zeros(1, dtype=np.bool_)
+        gone, above = np.zeros(1, dtype=np.bool_), self.layers[0]
         places = np.zeros(1, dtype=np.int64)  # new numbers of the cells of the layer above
         for depth, cells in enumerate(self.layers):
             ended = gone | cut[depth]
             cells.count[ended], cells.closed[ended] = 0, True
-            parent = cells.parent[~gone]
             self.layers[depth] = kept = cells.take(~gone)
-            kept.parent = places[parent]
-            kept.first = np.where(kept.count > 0, np.cumsum(kept.count) - kept.count, 0)
-            places = np.cumsum(~gone) - 1
+            kept.parent, places = places[kept.parent], np.cumsum(~gone) - 1
+            if depth > 0:  # children may be in another order than their parents
+                above.first = np.where(above.count > 0, places[above.first], 0)
+            above = kept
             if depth + 1 < len(self.layers):
                 gone = ended[self.layers[depth + 1].parent]
         while len(self.layers) > 1 and len(self.layers[-1]) == 0:
