@@ -8,6 +8,7 @@ from sklearn.datasets import make_friedman1
 
 from oda_rl import MultiResolutionODA, ODAClassifier, ODARegressor
 from oda_rl.datasets import make_curve
+from oda_rl.estimators.tree.tasks import Outputs
 
 
 def test_constant_leaves_predict_the_means_of_their_samples():
@@ -77,3 +78,14 @@ def test_a_tree_of_regressors_tells_how_far_outputs_may_be():
     np.testing.assert_allclose(std[:, 1], 10.0 * std[:, 0])
     with pytest.raises(ValueError, match="return_std must be False for the tree of a classifier"):
         MultiResolutionODA(ODAClassifier()).fit(X, y > 0).predict(X, return_std=True)
+
+
+def test_each_model_is_solved_once(monkeypatch):
+    X, y = make_friedman1(120, random_state=100)
+    solve, solved = Outputs._solve, []
+    monkeypatch.setattr(
+        Outputs, "_solve", lambda self, *given: solved.append(given) or solve(self, *given)
+    )
+    own = MultiResolutionODA(ODARegressor(), layers=1, resolutions=[None], validation=None)
+    model = own.set_params(random_state=0).fit(X, y)
+    assert len(solved) == 1 + model.n_cells_ + len(model.history_)

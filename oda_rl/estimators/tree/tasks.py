@@ -21,10 +21,14 @@ from oda_rl.estimators.tree.tree import Tree
 
 
 class Prior(NamedTuple):
-    """The tallies and local models of cells, on which those of their children are based."""
+    """The tallies and local models of cells, on which those of their children are based.
+
+    `loss` are the errors of models that were fitted to these tallies.
+    """
 
     tally: Array
     model: Array
+    loss: Array | None = None
 
 
 def last_of(steps: Iterator[tuple[Labels, Labels, Array]]) -> Array:
@@ -74,7 +78,8 @@ class Partition:
     def prior(self, cells: Cells, n_parents: int) -> Prior:
         """The tallies and models that the parents would have from the samples of these cells alone."""
         tally = np.zeros((n_parents, self.n_tally))
-        np.add.at(tally, cells.parent, cells.tally)
+        for parent, own in zip(cells.parent, cells.tally, strict=True):  # np.add.at is far slower
+            tally[parent] += own
         return Prior(tally, np.empty((n_parents, 0)))
 
     def count_errors(
@@ -307,21 +312,19 @@ class Outputs(Partition):
     def prior(self, cells: Cells, n_parents: int) -> Prior:
         """Sums of the tallies, and models fitted to them."""
         found = super().prior(cells, n_parents)
-        model = np.zeros((n_parents, cells.model.shape[1]))
+        model, loss = np.zeros((n_parents, cells.model.shape[1])), np.zeros(n_parents)
         q = model.shape[1] // self.n_outputs
         for i in np.unique(cells.parent):
-            model[i] = self._solve(found.tally[i], q, None)[0].ravel()
-        return Prior(found.tally, model)
+            theta, loss[i] = self._solve(found.tally[i], q, None)
+            model[i] = theta.ravel()
+        return Prior(found.tally, model, loss)
 
     def losses(
         self, tree: Tree, depth: int, at: Labels, scaled: Array, data: Data, prior: Prior
     ) -> Array:
         """The sums of squared errors of models that are fitted to the same samples."""
-        q = prior.model.shape[1] // self.n_outputs
-        inside = np.unique(at)
-        losses = np.zeros(len(prior.tally))
-        losses[inside] = [self._solve(prior.tally[i], q, None)[1] for i in inside]
-        return losses
+        assert prior.loss is not None
+        return prior.loss
 
     def _solve(self, tally: Array, q: int, before: Array | None) -> tuple[Array, float]:
         m = self.n_outputs
@@ -332,12 +335,15 @@ class Outputs(Partition):
         theta[0] = moments[0] / mass
         if q > 1:
             mean = products[0, 1:] / mass
-            scatter = products[1:, 1:] - mass * np.multiply.outer(mean, mean)
+            scatter = np.multiply.outer(mean, mean)
+            scatter *= mass
+            np.subtract(products[1:, 1:], scatter, out=scatter)  # large, so that it is not copied
             cross = moments[1:] - mass * np.multiply.outer(mean, theta[0])
             pseudo = float(q) if self.ridge is None else self.ridge
             strength = pseudo * max(float(np.trace(scatter)), 0.0) / ((q - 1) * mass) + 1e-12 * mass
             drawn = cross if before is None else cross + strength * before
-            theta[1:] = np.linalg.solve(scatter + strength * np.eye(q - 1), drawn)
+            scatter.flat[::q] += strength  # the diagonal
+            theta[1:] = np.linalg.solve(scatter, drawn)
             theta[0] -= mean @ theta[1:]
         loss = energy - 2.0 * float((theta * moments).sum()) + float((theta * (products @ theta)).sum())
         return theta, max(loss, 0.0)
