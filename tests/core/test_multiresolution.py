@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from made_trees import TEMPLATES, made, problem
 from model_files import reloaded
 from sklearn.datasets import load_digits, load_iris
+from sklearn.metrics import log_loss
 
 from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
 from oda_rl.estimators.tree import Layer
@@ -123,8 +124,10 @@ def test_probabilities_of_regions_are_drawn_towards_those_above():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(900, 2))
     y = (X[:, 0] * X[:, 1] + 0.7 * rng.normal(size=900) > 0.0).astype(int)
-    model = MultiResolutionODA(ODAClassifier(), random_state=0).fit(X[:250], y[:250])
+    own = ODAClassifier()
+    model = MultiResolutionODA(own, max_children=2, random_state=0).fit(X[:250], y[:250])
     tree, s = model.tree_, model._session.task.smoothing
+    model._session.task.power = power = 0.7
     assert s >= 15.0  # few samples cannot show that less would do
     assert model.n_layers_ > 1
     z, at = tree.features(0, X[600:]), np.zeros(300, dtype=int)
@@ -138,7 +141,7 @@ def test_probabilities_of_regions_are_drawn_towards_those_above():
             own = slice(region.first[place], region.first[place] + region.count[place])
             distance = ((z[t] - cells.location[:, own].T) ** 2).sum(axis=1)
             density = cells.share[own] * np.exp(-distance / region.width[place])
-            p = np.bincount(cells.own[own], density, 2)
+            p = np.bincount(cells.own[own], density, 2) ** power
             share = region.mass[place] / (region.mass[place] + s)
             expected[t] += share * (p / p.sum() - expected[t])
             at[t] = own.start + distance.argmin()
@@ -390,3 +393,48 @@ def test_probabilities_are_smoothed_no_more_than_samples_left_out_tell():
     assert least_as_good(np.stack([worse, best])) == 1
     assert least_as_good(np.stack([worse, as_good, best])) == 1
     assert least_as_good(np.stack([best, best])) == 0
+
+
+def _judged(seed, X, y, n):
+    """A tree of classes grown from `n` samples, and its accuracy and log loss on the others."""
+    tree = MultiResolutionODA(ODAClassifier(), resolutions=[None], random_state=seed).fit(X[:n], y[:n])
+    return tree, tree.score(X[n:], y[n:]), log_loss(y[n:], tree.predict_proba(X[n:]))
+
+
+def test_regions_have_fewer_codevectors_if_more_only_learn_noise():
+    """A line between two classes, with 30 % of the labels wrong: 8 codevectors had .57 and .88."""
+    rng = np.random.default_rng(100)
+    X = rng.normal(size=(3000, 10))
+    y = ((X[:, 0] + X[:, 1] > 0.0) ^ (rng.uniform(size=3000) < 0.3)).astype(int)
+    tree, accuracy, loss = _judged(100, X, y, 1000)
+    assert accuracy > 0.64
+    assert loss < 0.66
+    assert tree.history_[0].n_children <= 4
+    with_one = MultiResolutionODA(ODAClassifier(), layers=[{"max_codevectors": 1}], random_state=0)
+    assert with_one.fit(X, y).n_codevectors_ == 2  # limits that are given are not exceeded
+
+
+def test_features_that_repeat_each_other_do_not_make_a_tree_too_sure():
+    rng = np.random.default_rng(100)
+    y = rng.integers(0, 3, 1600)
+    X = np.tile(rng.normal(size=(1600, 2)) + y[:, None], (1, 20))
+    tree, accuracy, loss = _judged(100, X, y, 600)
+    assert accuracy > 0.66
+    assert loss < 0.75
+    assert tree._session.task.power < 1.0
+    np.testing.assert_array_equal(reloaded(tree).predict_proba(X), tree.predict_proba(X))
+
+
+def test_samples_left_out_do_not_determine_scales_of_many_features():
+    """They then seemed to be classified without errors."""
+    rng = np.random.default_rng(100)
+    X = rng.normal(size=(400, 150))
+    assert _judged(100, X, (X @ rng.normal(size=150) > 0.0).astype(int), 100)[2] < np.log(2.0)
+
+
+def test_files_without_a_power_of_probabilities_are_read(monkeypatch):
+    model = made("bayes").fit(*problem("bayes", 100))
+    state = model._get_state()
+    del state["session"]["power"]
+    monkeypatch.setattr(model, "_get_state", lambda: state)
+    assert reloaded(model)._session.task.power == 1.0

@@ -242,7 +242,11 @@ def find_power(log_joint: Array, data: Data) -> float:
     The errors of a density in each of many features multiply, so that log-probabilities of classes
     differ too much. `log_joint` (n_samples, n_classes) need not be normalised. No decision changes.
     """
-    losses = [log_loss(power * log_joint, *data[1:], least=LEAST) for power in POWERS]
+    return best_power([log_loss(power * log_joint, *data[1:], least=LEAST) for power in POWERS])
+
+
+def best_power(losses: Sequence[float]) -> float:
+    """The power with the least of the losses of the first powers; 1 unless it is clearly better."""
     best = int(np.argmin(losses))
     return POWERS[best] if losses[best] < (1.0 - CLEARLY) * losses[0] else 1.0
 

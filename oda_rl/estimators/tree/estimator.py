@@ -123,7 +123,10 @@ class MultiResolutionODA(StreamTree):
     `"nearest"`, the classes of the samples in the leaf determine it. The cells of a regressor are
     annealed over inputs and outputs together, but a sample is assigned by its inputs. Slopes of linear
     models are shrunk towards those of the parent, and predictions towards its predictions. How far
-    probabilities and predictions are shrunk is chosen on samples left out.
+    probabilities and predictions are shrunk is chosen on samples left out, and so is a power of the
+    probabilities of regions, as for `ODAClassifier`. If splits do not pay there, or probabilities are
+    uncertain, regions with `rule="bayes"` have at most two or one codevectors per class, provided that
+    this clearly lowers the Brier score.
 
     In a stream, a leaf keeps its latest samples while its children are annealed, one step for each
     sample (Algorithm 5). The children become cells when the annealing ends, if they then have a smaller

@@ -81,6 +81,14 @@ def check_targets_of(maps: Sequence[Any], kind: str) -> None:
             )
 
 
+def _moments_of(points: Array, labels: Labels, weight: Array) -> Moments:
+    moments = Moments(points.shape[1])
+    for place in range(int(labels.max(initial=0)) + 1):
+        moments.insert(place)
+    moments.observe(points, labels, weight)
+    return moments
+
+
 class Features:
     """Feature maps, coarse to fine, and the `scalings` after them; deeper layers use the last map.
 
@@ -96,6 +104,7 @@ class Features:
         self._linear = [None if one is None else one.linear() for one in self.maps]
         self.n_raw, self._n_features = n_raw, list(n_features)
         self._of_fit: tuple[Array, dict[int, Array]] | None = None
+        self._kept: list[Any] = [None] * len(self.maps)
 
     def __len__(self) -> int:
         return len(self.maps)
@@ -118,7 +127,7 @@ class Features:
         these samples by non-affine maps are cached until `forget`, since they may be expensive.
         """
         known: Array | Labels = labels
-        scalings, sizes, mapped = [], [], {}
+        scalings, kept, sizes, mapped = [], [], [], {}
         if outputs is not None:
             known = outputs[:, 0] if outputs.shape[1] == 1 else outputs
         for one in maps:
@@ -129,16 +138,15 @@ class Features:
                 divergence.check(points, one.name)
             sizes.append(points.shape[1])
             scalings.append(NO_SCALING)
+            kept.append(None)
             if scale is not None:
-                moments = Moments(points.shape[1])
-                for place in range(int(labels.max(initial=0)) + 1):
-                    moments.insert(place)
-                moments.observe(points, labels, weight)
+                moments = _moments_of(points, labels, weight)
                 scalings[-1] = moments.scaling_for(scale, divergence, points, labels, weight, rng)
+                kept[-1] = moments.kept
             if one is not None and one.linear() is None:
                 mapped[len(sizes) - 1] = np.ascontiguousarray(scalings[-1](points))
         features = cls(maps, scalings, samples.shape[1], sizes)
-        features._of_fit = samples, mapped
+        features._of_fit, features._kept = (samples, mapped), kept
         return features
 
     def weigh(self, relevance: Array) -> None:
@@ -160,12 +168,41 @@ class Features:
         found._of_fit = samples, {place: self(place, samples) for place in slow}
         return found
 
-    def of_rows(self, rows: Labels) -> tuple["Features", Array]:
-        """A copy that caches only these rows of the samples of `fit`; and the samples themselves."""
+    def of_rows(
+        self, rows: Labels, scalings: Sequence[Scaling] | None = None
+    ) -> tuple["Features", Array]:
+        """A copy that caches only these rows of the samples of `fit`; and the samples themselves.
+
+        The copy may have other `scalings`.
+        """
         assert self._of_fit is not None
         part, (samples, mapped) = copy(self), self._of_fit
-        part._of_fit = samples[rows], {place: points[rows] for place, points in mapped.items()}
+        own = {place: points[rows] for place, points in mapped.items()}
+        if scalings is not None:
+            part.scalings = list(scalings)
+            for place, points in own.items():
+                if scalings[place] is not self.scalings[place]:
+                    raw = self.scalings[place].back(points)
+                    own[place] = np.ascontiguousarray(scalings[place](raw))
+        part._of_fit = samples[rows], own
         return part, part._of_fit[0]
+
+    def scalings_of(
+        self, rows: Labels, labels: Labels, weight: Array, scale: str, divergence: Divergence
+    ) -> list[Scaling]:
+        """The scalings by these rows of the samples of `fit`, with the same features kept.
+
+        Resolutions that are not scaled stay so.
+        """
+        assert self._of_fit is not None
+        found = list(self.scalings)
+        for place, known in enumerate(self.scalings):
+            if len(known.matrix) > 0:
+                points = known.back(self(place, self._of_fit[0])[rows])
+                moments = _moments_of(points, labels, weight)
+                moments.kept = self._kept[place]
+                found[place] = moments.scaling(scale, divergence)
+        return found
 
     def some(self, layer: int, samples: Array, rows: Labels) -> Array:
         """As `__call__`, for some rows of the samples."""

@@ -17,7 +17,7 @@ from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data
 from oda_rl.estimators.tree.cells import Cell, Cells, Region, children_of, worth_splitting
 from oda_rl.estimators.tree.features import Features
-from oda_rl.estimators.tree.pruning import Cuts, cuts, find_price
+from oda_rl.estimators.tree.pruning import Choice, Cuts, choose, cuts
 from oda_rl.estimators.tree.settings import Layer, TreeSettings
 from oda_rl.estimators.tree.tasks import Classes, Outputs, Partition
 from oda_rl.estimators.tree.tree import Tree
@@ -27,9 +27,6 @@ PASSES = 2
 # Least number of samples per codevector of a region, and least number of samples between two checks.
 SAMPLES_PER_CODEVECTOR = 3
 MIN_REGION_CHECK_INTERVAL = 30
-# Least number of samples in each part of the validation. With fewer than FEW samples, the smoothing is
-# at least that of few, since these cannot show how uncertain probabilities are.
-LEAST_PART, FEW = 20, 300
 UNLIMITED = 2**62
 
 
@@ -108,6 +105,8 @@ class Growth:
     grow at a time.
     """
 
+    rescales = True  # whether trees without some samples may have scales of their own
+
     def __init__(
         self,
         settings: TreeSettings,
@@ -148,15 +147,18 @@ class Growth:
         return Growth(self.settings, features, self._sizes, rng)
 
     def fit(self, layers: Sequence[Layer], data: Data) -> None:
-        """Grow the root and the layers below it from samples; then prune splits that do not pay."""
-        self.grow(layers, data)
-        if not (layers and self.prunes_after_growth):
+        """Grow the root and the layers below it from samples; then prune splits that do not pay.
+
+        How far is chosen before, on samples left out.
+        """
+        choice, prunes = Choice(layers), bool(layers) and self.prunes_after_growth
+        if prunes and self.settings.validation is not None:
+            choice = choose(self, layers, data, self.settings.validation)
+            self.task.smoothing, self.task.power = choice.smoothing, choice.power
+        self.grow(choice.layers, data)
+        if not prunes:
             return
-        price, n = 0.0, len(data.weight)
-        if self.settings.validation is not None:
-            price, found = find_price(self, layers, data, min(self.settings.validation, n // LEAST_PART))
-            self.task.smoothing = max(found, self.task.smoothing_of_few) if n < FEW else found
-        self._prune(self.cuts(layers, price))
+        self._prune(self.cuts(choice.layers, choice.price))
 
     def cuts(self, layers: Sequence[Layer], price: float) -> Cuts:
         """Which cells of each layer should become leaves at this price of a leaf; see `pruning.cuts`."""

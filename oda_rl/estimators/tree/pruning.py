@@ -1,20 +1,28 @@
-"""Pruning of a tree that was grown too far: removes splits that do not pay for their leaves."""
+"""What samples left out decide: how far a tree is grown and pruned, and how sure its predictions are."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl._types import Array
 from oda_rl.estimators.classification.book import probabilities
+from oda_rl.estimators.classification.validation import LEAST, POWERS, best_power
 from oda_rl.estimators.targets import Data
+from oda_rl.estimators.tree.features import Features
 from oda_rl.estimators.tree.settings import Layer
+from oda_rl.estimators.tree.tasks import Partition
 from oda_rl.estimators.tree.tree import Tree
 
 if TYPE_CHECKING:
     from oda_rl.estimators.tree.growth import Growth
 
+# Least number of samples in each part of the validation. With fewer than FEW samples, the smoothing is
+# at least that of few, since these cannot show how uncertain probabilities are.
+LEAST_PART, FEW = 20, 300
+# With fewer samples per feature than this, those left out do not determine the scales either.
+SAMPLES_PER_FEATURE = 3
 Cuts = list[NDArray[np.bool_]]
 # Trees grown from a part of the samples, each with the samples left out and its cuts at each price.
 LeftOut = Sequence[tuple["Growth", Data, list[Cuts]]]
@@ -24,6 +32,31 @@ PRICES = np.concatenate([[0.0], 2.0 ** np.arange(-14.0, -2.0)])
 # effect in trees of a part of the samples may matter in the tree of all. For classes, more smoothing
 # than the least must help as clearly.
 PRICE_Z = 1.0
+
+
+class Part(NamedTuple):
+    """A tree without cells for all samples but those of one part; the features and samples of that."""
+
+    empty: "Growth"
+    known: Data
+    others: Features
+    unknown: Data
+
+
+class Choice(NamedTuple):
+    """Limits of layers, the price of a leaf, and `smoothing` and `power` of the task."""
+
+    layers: Sequence[Layer]
+    price: float = 0.0
+    smoothing: float = 0.0
+    power: float = 1.0
+
+
+class Judged(NamedTuple):
+    """A choice, and the Brier scores (n_samples,) of the samples left out."""
+
+    choice: Choice
+    losses: Array
 
 
 def cuts(tree: Tree, layers: Sequence[Layer], price: float) -> Cuts:
@@ -52,53 +85,115 @@ def cuts(tree: Tree, layers: Sequence[Layer], price: float) -> Cuts:
     return found[::-1]
 
 
-def find_price(
-    growth: "Growth", layers: Sequence[Layer], data: Data, n_parts: int
-) -> tuple[float, float]:
-    """Choose the price of a leaf and the smoothing by cross-validation with `n_parts` parts.
+def choose(
+    growth: "Growth", layers: Sequence[Layer], data: Data, n_parts: int, least_part: int = LEAST_PART
+) -> Choice:
+    """Choose how to grow and prune a tree by cross-validation with at most `n_parts` parts.
 
     The price is 0 unless another is clearly better. Of equally good prices the middle one is chosen,
     since the highest that does not change the trees of a part of the samples may cut the tree of all
-    samples to its root. For outputs, the smoothing with the least errors is chosen; for classes, the
-    least smoothing whose probabilities are not clearly worse than the best, since the number of errors
-    is too small to decide. With fewer than two parts, both are 0.
+    samples to its root. For outputs, the smoothing with the least errors is chosen; for classes, see
+    `_choose_for_classes`. With less than two parts of `least_part` samples nothing is tried.
     """
+    task, n = growth.task, len(data.weight)
+    least, n_parts = task.smoothing_of_few if n < FEW else 0.0, min(n_parts, n // least_part)
     if n_parts < 2:
-        return 0.0, 0.0
-    left_out = [
-        (grown, data, [grown.cuts(layers, price) for price in PRICES])
-        for grown, data in _leave_out(growth, layers, data, n_parts)
-    ]
-    smoothings, task = growth.task.smoothings, growth.task
+        return Choice(layers, smoothing=least)
+    parts = list(_leave_out(growth, data, n_parts))
     if task.by_labels:
-        # Errors are counts: McNemar's test with the correction of Edwards. The price is chosen first,
-        # without smoothing.
-        cheapest = _cheapest(*_compare(left_out, task.sample_losses, 0.0), 1.0)
-        chosen = [(grown, data, [cut[cheapest]]) for grown, data, cut in left_out]
-        scores = [_losses(chosen, _brier, smoothing)[0] for smoothing in smoothings]
-        smoothing = smoothings[least_as_good(np.array(scores))] if len(smoothings) > 1 else 0.0
-        return float(PRICES[cheapest]), smoothing
-    pairs = [_compare(left_out, task.sample_losses, one) for one in smoothings]
+        return _choose_for_classes(task, layers, parts, least, len(np.unique(data.targets)))
+    left_out = _grow(layers, parts)
+    pairs = [_compare(left_out, task.sample_losses, one) for one in task.smoothings]
     best = int(np.argmin([own.min() for own, _ in pairs]))
-    return float(PRICES[_cheapest(*pairs[best], 0.0)]), smoothings[best]
+    return Choice(layers, float(PRICES[_cheapest(*pairs[best], 0.0)]), task.smoothings[best])
 
 
-def _leave_out(
-    growth: "Growth", layers: Sequence[Layer], data: Data, n_parts: int
-) -> Iterator[tuple["Growth", Data]]:
-    """Yield trees grown from all parts but one, with cached features of that part, and its samples."""
-    rng = np.random.default_rng(growth.entropy)
+def _choose_for_classes(
+    task: Partition, layers: Sequence[Layer], parts: Sequence[Part], least: float, n_classes: int
+) -> Choice:
+    """As `choose`, with a smoothing of at least `least`.
+
+    If splits do not pay, or probabilities are uncertain, regions may have too many codevectors: then two
+    and one for each class are tried, and taken if the Brier score is clearly better.
+    """
+    judged = [_judge(task, layers, parts, least)]
+    usual = judged[0].choice
+    if len(task.smoothings) > 1 and (usual.price > 0.0 or usual.smoothing > task.smoothing_of_few):
+        given = [int(one.max_codevectors or 1) for one in layers]
+        for k in (2 * n_classes, n_classes):
+            if k < max(given):
+                pairs = zip(layers, given, strict=True)
+                fewer = [one._replace(max_codevectors=min(k, own)) for one, own in pairs]
+                judged.append(_judge(task, fewer, parts, least))
+    losses = np.array([one.losses for one in judged])
+    spread = ((losses - losses[0]) ** 2).sum(axis=1)
+    return judged[_cheapest(losses.sum(axis=1), spread, 0.0)].choice
+
+
+def _judge(task: Partition, layers: Sequence[Layer], parts: Sequence[Part], least: float) -> Judged:
+    """Choose price and smoothing of a classifier's tree with these limits.
+
+    Errors are counts: McNemar's test with the correction of Edwards. The price is chosen first, without
+    smoothing; then the least smoothing whose probabilities are not clearly worse than the best, since
+    the number of errors is too small to decide; then the power of the probabilities.
+    """
+    left_out = _grow(layers, parts)
+    cheapest = _cheapest(*_compare(left_out, task.sample_losses, 0.0), 1.0)
+    chosen = [(grown, data, [cut[cheapest]]) for grown, data, cut in left_out]
+    scores = np.array([_losses(chosen, _brier, one)[0] for one in task.smoothings])
+    smoothing = max(task.smoothings[least_as_good(scores)], least)
+    power = _find_power(chosen, smoothing) if len(task.smoothings) > 1 else 1.0
+    choice = Choice(layers, float(PRICES[cheapest]), smoothing, power)
+    return Judged(choice, _losses(chosen, _brier, smoothing, power)[0])
+
+
+def _find_power(left_out: LeftOut, smoothing: float) -> float:
+    """The power with the least log loss, as `validation.find_power`, for the regions of all layers.
+
+    Powers are tried in descending order until the loss rises.
+    """
+    losses: list[float] = []
+    for power in POWERS:
+        losses.append(float(_losses(left_out, _log_loss, smoothing, power).sum()))
+        if losses[-1] > min(losses):
+            break
+    return best_power(losses)
+
+
+def _leave_out(growth: "Growth", data: Data, n_parts: int) -> Iterator[Part]:
+    """Yield the samples of all parts but one, and those of that part, with their features cached.
+
+    Classes determine how features are scaled. If features are many, this draws samples towards their own
+    classes; so those left out must not take part in it.
+    """
+    task, settings, features = growth.task, growth.settings, growth.tree.features
+    rng, n = np.random.default_rng(growth.entropy), len(data.weight)
     # Stratify the parts by class: else a class with more samples in a part has fewer to learn it from.
-    n = len(data.weight)
-    part, kinds = np.empty(n, dtype=np.int64), data.targets if growth.task.by_labels else np.zeros(n)
+    part, kinds = np.empty(n, dtype=np.int64), data.targets if task.by_labels else np.zeros(n)
     part[np.lexsort((rng.uniform(size=n), kinds))] = np.arange(n) % n_parts
+    many = SAMPLES_PER_FEATURE * max(features.n_features(i) for i in range(len(features))) > n
     for i in range(n_parts):
         rest, left_out = np.flatnonzero(part != i), np.flatnonzero(part == i)
-        features, samples = growth.tree.features.of_rows(rest)
-        grown = growth.without_cells(features, rng)
-        grown.grow(layers, data.take(rest)._replace(samples=samples))
-        grown.tree.features, samples = growth.tree.features.of_rows(left_out)
-        yield grown, data.take(left_out)._replace(samples=samples)
+        known, unknown, scalings = data.take(rest), data.take(left_out), None
+        if growth.rescales and task.by_labels and settings.scale is not None and many:
+            divergence = settings.annealing.divergence
+            scalings = features.scalings_of(rest, *known[1:], settings.scale, divergence)
+        own, samples = features.of_rows(rest, scalings)
+        empty, known = growth.without_cells(own, rng), known._replace(samples=samples)
+        others, samples = features.of_rows(left_out, scalings)
+        yield Part(empty, known, others, unknown._replace(samples=samples))
+
+
+def _grow(layers: Sequence[Layer], parts: Sequence[Part]) -> LeftOut:
+    """Trees grown from all parts but one, with their cuts at each price."""
+    found = []
+    for empty, known, others, unknown in parts:
+        grown = empty.without_cells(empty.tree.features, np.random.default_rng())
+        grown.entropy = empty.entropy  # the same random orders whatever the limits
+        grown.grow(layers, known)
+        grown.tree.features = others
+        found.append((grown, unknown, [grown.cuts(layers, price) for price in PRICES]))
+    return found
 
 
 def _cheapest(own: Array, spread: Array, single: float) -> int:
@@ -125,17 +220,28 @@ def _brier(log_joint: Array, data: Data) -> Array:
     return np.asarray(data.weight * (wrong**2).sum(axis=1))
 
 
+def _log_loss(log_joint: Array, data: Data) -> Array:
+    """Weighted -log p of the true classes, with p no less than LEAST."""
+    true = probabilities(log_joint)[np.arange(len(log_joint)), data.targets]
+    return np.asarray(-data.weight * np.log(np.maximum(true, LEAST)))
+
+
 def _compare(left_out: LeftOut, *how: Any) -> tuple[Array, Array]:
     """Total losses (n_prices,), and sums of squared differences from the losses of the first price."""
     losses = _losses(left_out, *how)
     return losses.sum(axis=1), ((losses - losses[0]) ** 2).sum(axis=1)
 
 
-def _losses(left_out: LeftOut, loss_of: Callable[[Array, Data], Array], smoothing: float) -> Array:
+def _losses(
+    left_out: LeftOut,
+    loss_of: Callable[[Array, Data], Array],
+    smoothing: float,
+    power: float = 1.0,
+) -> Array:
     """Losses (n_prices, n_samples) of samples left out, by trees pruned at each price, and smoothed."""
     parts = []
     for grown, data, pruned in left_out:
-        grown.task.smoothing = smoothing
+        grown.task.smoothing, grown.task.power = smoothing, power
         steps = [
             (rows, at, loss_of(predicted, data.take(rows)))
             for rows, at, predicted in grown.task.predict_by_layer(grown.tree, data.samples)

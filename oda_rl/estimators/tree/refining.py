@@ -12,7 +12,7 @@ from oda_rl.estimators.tree.cells import Cell
 from oda_rl.estimators.tree.features import Features
 from oda_rl.estimators.tree.growth import Growth
 from oda_rl.estimators.tree.predicted import count_errors
-from oda_rl.estimators.tree.pruning import Cuts, cuts, find_price
+from oda_rl.estimators.tree.pruning import Cuts, choose, cuts
 from oda_rl.estimators.tree.settings import Layer
 from oda_rl.estimators.tree.tasks import Prior
 from oda_rl.estimators.tree.tree import Tree
@@ -54,7 +54,7 @@ class Refining(Growth):
             self._split_worst(data, limits)
         else:
             region = _Region(self, tree.features.remembering(data.samples), limits)
-            price, _ = find_price(region, [], data, min(n_parts, len(data.weight)))
+            price = choose(region, [], data, n_parts, least_part=1).price
             self._split_worst(data, limits)
             self._prune(_new_cuts(tree, limits.layer, price, region.fixed))
         splits, leaves = len(self.history) - n_splits, tree.n_leaves - n_leaves
@@ -104,7 +104,9 @@ class Refining(Growth):
 
 
 class _Region(Refining):
-    """A region of another tree, to be refined by some of its samples (see `find_price`)."""
+    """A region of another tree, to be refined by some of its samples (see `pruning.choose`)."""
+
+    rescales = False
 
     def __init__(self, other: Refining, features: Features, limits: Limits) -> None:
         vars(self).update(vars(other))

@@ -55,6 +55,7 @@ def session_schema(settings: TreeSettings) -> Schema:
         "layers": layers,
         "entropy": f"int in [0, {2**62}]",
         "smoothing": number,
+        "power?": "float in (0, 1]",
         "n_seen": "count",
         "history": [point],
         "candidates": [(("count", "count"), CANDIDATE | {"data": data_schema(settings.kind)})],
@@ -205,6 +206,7 @@ class TreeSession(Refining):
             "layers": self.tree.get_state(),
             "entropy": self.entropy,
             "smoothing": self.task.smoothing,
+            "power": self.task.power,
             "n_seen": self.n_seen,
             "history": [list(point) for point in self.history],
             "candidates": [[list(cell), own.get_state()] for cell, own in self.candidates.items()],
@@ -216,6 +218,7 @@ class TreeSession(Refining):
         self.n_leaves = self.tree.n_leaves
         self.entropy, self.n_seen = state["entropy"], state["n_seen"]
         self.task.smoothing = float(state["smoothing"])
+        self.task.power = float(state.get("power", 1.0))  # older files have none
         if any("predicted_loss" not in cells for cells in state["layers"]):  # an older file
             recount_errors(self.task, self.tree)
         if isinstance(self.task, Outputs):  # older files have no bounds

@@ -43,9 +43,9 @@ class Partition:
     """Clustering: the error of a cell is the sum of the divergences from its codevector."""
 
     by_labels = False
-    # Candidates for the smoothing towards the cells above (see `Outputs`), and the least of few samples.
+    # Candidates for the smoothing (see `Outputs`), and the least of few samples; power of probabilities.
     smoothings: tuple[float, ...] = (0.0,)
-    smoothing_of_few = smoothing = 0.0
+    smoothing_of_few, smoothing, power = 0.0, 0.0, 1.0
     # Whether a split may pay only together with splits below it; every split lowers a divergence.
     prunes_after_growth = False
     n_tally = 1
@@ -126,7 +126,7 @@ class Classes(Partition):
     """Classification: the class of a cell is the one with the largest weight in it.
 
     The `rule` predicts by all codevectors of a region ("bayes"), or by the cell alone ("nearest").
-    Uncertain probabilities of a region are shrunk towards those above, as outputs are (see `Outputs`).
+    Probabilities of a region are raised to a `power`, and shrunk towards those above (see `Outputs`).
     """
 
     by_labels = True
@@ -196,7 +196,8 @@ class Classes(Partition):
                 mixed = with_half_vote(cells.tally[at], regions.tally[cells.parent[at]])
                 yield rows, at, mixed / mixed.sum(axis=1, keepdims=True)
                 continue
-            found = tree.below(layer).log_joint(tree.divergence, scaled, at, self.n_classes)
+            below = tree.below(layer)
+            found = self.power * below.log_joint(tree.divergence, scaled, at, self.n_classes)
             if self.smoothing > 0.0:
                 mass = regions.mass[cells.parent[at], None]
                 above[rows] += mass / (mass + self.smoothing) * (probabilities(found) - above[rows])
