@@ -127,7 +127,8 @@ class Features:
         these samples by non-affine maps are cached until `forget`, since they may be expensive.
         """
         known: Array | Labels = labels
-        scalings, kept, sizes, mapped = [], [], [], {}
+        scalings, sizes, mapped = [], [], {}
+        kept: list[Any] = []
         if outputs is not None:
             known = outputs[:, 0] if outputs.shape[1] == 1 else outputs
         for one in maps:
