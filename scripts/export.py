@@ -35,7 +35,7 @@ HARNESS = """
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
-#include "{policy}"
+#include "policy.c"
 static double given[{n}][{d}], answers[{n}][{size}];
 static REAL states[{n}][{d}], decided[{n}][{size}];
 int main(void)
@@ -161,7 +161,6 @@ def run_compiled(
         program.bounds.shape[1] if points else program.actions.reshape(len(program.actions), -1).shape[1]
     )
     text = HARNESS.format(
-        policy=source.resolve(),
         n=len(states),
         d=states.shape[1],
         size=size,
@@ -171,6 +170,9 @@ def run_compiled(
     with tempfile.TemporaryDirectory() as folder:
         harness, binary = Path(folder, "harness.c"), Path(folder, "harness")
         harness.write_text(text)
+        shutil.copy(
+            source, Path(folder, "policy.c")
+        )  # its own path may have characters that C cannot name
         subprocess.run(["cc", *FLAGS, f"-DREAL={real}", harness, "-o", binary, "-lm"], check=True)
         given = np.ascontiguousarray(states, dtype=np.float64).tobytes()
         found = subprocess.run([binary], input=given, capture_output=True, check=True)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl.agents.beta_policy import LEAST, SQUARE
+from oda_rl.agents.export.texts import NOTHING_UNSAFE, with_safe_names
 from oda_rl.agents.policy_program import PolicyProgram
 
 OPSET = 18
@@ -35,7 +36,7 @@ def onnx_model(program: PolicyProgram) -> Any:
     """The ONNX model; see `oda_rl.agents.export.writers.onnx_bytes` for its inputs and outputs."""
     from onnx import TensorProto, helper
 
-    graph = _Graph()
+    graph, program = _Graph(), with_safe_names(program, NOTHING_UNSAFE)
     d, n_values = program.codevectors.shape[1], program.values.shape[1]
     kind = TensorProto.DOUBLE if program.actions is None else TensorProto.INT64
     _values(graph, program)

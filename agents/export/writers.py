@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from oda_rl.agents.beta_policy import LEAST, SQUARE
 from oda_rl.agents.export.program import policy_program
+from oda_rl.agents.export.texts import C_UNSAFE, PYTHON_UNSAFE, nested, with_safe_names
 from oda_rl.agents.policy_program import PolicyProgram
 from oda_rl.storage import written_whole
 
@@ -177,14 +178,15 @@ def python_source(program: PolicyProgram) -> str:
 
     Both raise a ValueError if an observation is not d finite numbers, or squared distances overflow.
     """
-    rows = (_nested([at, rates], "()") for at, rates in _cells(program))
+    program = with_safe_names(program, PYTHON_UNSAFE)
+    rows = (nested([at, rates], "()") for at, rates in _cells(program))
     if program.actions is None:
-        bounds = _nested(program.bounds.tolist(), "()")
+        bounds = nested(program.bounds.tolist(), "()")
         lines, decision = f"BOUNDS = {bounds}", PYTHON_CLIPPED
         if program.draws_points:
             lines, decision = f"{lines}\nLEAST, SQUARE = {LEAST}, {SQUARE}", PYTHON_POINT
     else:
-        actions = _nested(program.actions.tolist(), "()")
+        actions = nested(program.actions.tolist(), "()")
         lines, decision = f"ACTIONS = {actions}  # {', '.join(program.action_names)}", PYTHON_NUMBERED
     return PYTHON.format(
         **_common(program, "    ", "()"),
@@ -200,9 +202,10 @@ def c_source(program: PolicyProgram) -> str:
     `policy_decide` returns -1 if a number of the observation is NaN or infinite. Otherwise it returns
     the index of a discrete action, or 0 and fills the continuous one.
     """
-    rows = (_nested([at, rates], "{}") for at, rates in _cells(program))
+    program = with_safe_names(program, C_UNSAFE)
+    rows = (nested([at, rates], "{}") for at, rates in _cells(program))
     if program.actions is None:
-        size, bounds = program.bounds.shape[1], _nested(program.bounds.tolist(), "{}")
+        size, bounds = program.bounds.shape[1], nested(program.bounds.tolist(), "{}")
         said = f"policy_decide fills action[{size}]"
         lines = f"static const REAL bounds[2][{size}] = {bounds};"
         refusal = "It returns 0, or -1 and leaves action as it is"
@@ -217,7 +220,7 @@ def c_source(program: PolicyProgram) -> str:
             "   policy_actions translates to what the environment takes,"
         )
         refusal = "It returns -1"
-        taken = _nested(actions.tolist(), "{}")
+        taken = nested(actions.tolist(), "{}")
         lines = f"const long policy_actions[N_VALUES][{actions.shape[1]}] = {taken};"
         signature, decision = "int policy_decide(const REAL observation[N_FEATURES])", C_NUMBERED
     return C99.format(
@@ -316,7 +319,7 @@ def _common(program: PolicyProgram, indent: str, brackets: str) -> dict[str, Any
     """The fields that the templates of Python and C share."""
     arrays = {name: getattr(program, name).tolist() for name in ("low", "high", "scale")}
     return {
-        **{name: _nested(array, brackets) for name, array in arrays.items()},
+        **{name: nested(array, brackets) for name, array in arrays.items()},
         "name": program.name,
         "n_cells": len(program.values),
         "length": len(program.scale),
@@ -340,11 +343,3 @@ def _what(program: PolicyProgram) -> str:
 def _cells(program: PolicyProgram) -> Iterator[tuple[list[float], list[list[float]]]]:
     rates: NDArray[np.float64] = np.concatenate([program.values[:, :, None], program.slopes], axis=2)
     yield from zip(program.codevectors.tolist(), rates.tolist(), strict=True)
-
-
-def _nested(numbers: Any, brackets: str) -> str:
-    """A number or a nested list as a literal of Python or C."""
-    if not isinstance(numbers, list):
-        return repr(numbers).replace("inf", "inf" if brackets == "()" else "INFINITY")
-    inner = ", ".join(_nested(number, brackets) for number in numbers)
-    return f"{brackets[0]}{inner}{',' if brackets == '()' and len(numbers) == 1 else ''}{brackets[1]}"

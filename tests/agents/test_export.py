@@ -1,6 +1,7 @@
 """Policies as source files: they decide as the agent does."""
 
 import importlib.util
+import re
 import shutil
 import subprocess
 from ctypes import CDLL, c_double
@@ -16,6 +17,7 @@ import oda_rl.envs
 from oda_rl.agents import SOMQ, FourierSarsa, TwoTimescaleAC, TwoTimescaleQ, UniformGridQ
 from oda_rl.agents.distill import distill
 from oda_rl.agents.export import export_policy, policy_program
+from oda_rl.agents.policy_program import blank_program
 
 assert oda_rl.envs
 SMALL = {"max_cells": 20, "growth_cells": 12, "growth_steps": 2_000, "warmup_steps": 500}
@@ -294,3 +296,67 @@ def test_a_program_refuses_what_is_no_list_of_observations(observations, message
     program = export_policy(model, tmp_path / "policy.py")
     with pytest.raises(ValueError, match=message):
         program.decide(observations)
+
+
+# Names that would end a comment, or make it invalid, if they were written as they are
+UNSAFE = [
+    '"""\nRAN = True\n"""',
+    *(
+        '"',
+        'a"""b',
+        "a\\",
+        "a\\x",
+        "a\\U",
+        "\nRAN = True",
+        "\rRAN = True",
+        "\x0cRAN = 1",
+        "\0",
+        "\ud800",
+        "\u202e",
+    ),
+    *(
+        "*/\nint ran;\n/*",
+        "a*/b",
+        "a/*b",
+        "/*/",
+        "*",
+        "/",
+        "??/",
+        "a??/\nint ran;",
+        "\u2028int ran;",
+        "{0}%s",
+    ),
+]
+
+
+@pytest.mark.parametrize("discrete", [True, False])
+def test_names_stay_within_the_comments_of_a_file(discrete, tmp_path):
+    actions = np.arange(len(UNSAFE)) if discrete else None
+    bounds = np.zeros((2, 0)) if discrete else np.tile([[-1.0], [1.0]], len(UNSAFE))
+    for number, name in enumerate(UNSAFE):
+        program = blank_program(name, UNSAFE, UNSAFE, actions, bounds)
+        module = load_python(export_to(program, tmp_path / f"policy{number}.py"))
+        assert not hasattr(module, "RAN")
+        assert name in module.__doc__  # escapes are read as what they stand for
+        assert np.ndim(module.decide([0.0] * len(UNSAFE))) == int(not discrete)
+    source = export_to(replace(program, name="\n".join(UNSAFE)), tmp_path / "policy.c")
+    if shutil.which("cc"):
+        for standard in ("-std=c99", "-std=gnu99"):
+            flags = [standard, "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-pedantic"]
+            subprocess.run(["cc", *flags, source], check=True)
+    code = re.sub(r"/\*.*?\*/", "", source.read_text(), flags=re.DOTALL)
+    assert "ran" not in re.findall(r"\w+", code)
+
+
+def export_to(program, path):
+    export_policy(program, path)
+    return path
+
+
+def test_names_that_no_encoding_can_store_are_escaped_in_onnx_too(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    program = blank_program("\ud800", ["\udfff"], ["a"], np.arange(1), np.zeros((2, 0)))
+    export_policy(program, tmp_path / "policy.onnx")
+    assert onnx.load(tmp_path / "policy.onnx").graph.doc_string.startswith(
+        r"\ud800. Observation: \udfff."
+    )

@@ -21,7 +21,7 @@ def test_a_single_cell_is_counted_as_one(run, tmp_path):
 @pytest.mark.parametrize(("ending", "word"), [(".py", "then decide"), (".c", "cc -std=c99")])
 def test_it_says_what_was_written_and_what_to_type_next(ending, word, run, tmp_path):
     SOMQ(env="CartPole-v1", n_cells=4, seed=0).learn(2_000).save(tmp_path / "model.npz")
-    path = tmp_path / f"policy{ending}"
+    path = tmp_path / f'the "policy"{ending}'
     code, said = run("export", tmp_path / "model.npz", "--to", path)
     assert code == 0
     assert "4 cells, " in said
