@@ -16,6 +16,7 @@ from oda_rl.agents.codecs import COMPONENTS, Components, PrincipalCodec, make_co
 from oda_rl.agents.observation_parts import MOST_FEATURES
 from oda_rl.agents.observations import ObservationCodec
 from oda_rl.agents.random_blocks import BLOCK
+from oda_rl.envs.names import is_env_id
 from oda_rl.envs.spaces import LARGEST
 
 # Largest values accepted in a file: `n` of a Discrete space, number of environments, size of `start`.
@@ -198,6 +199,11 @@ def is_plain(value: Any, depth: int = 0) -> bool:
     return value is None or type(value) in (bool, int, float, str)
 
 
+def _is_env_id(env_id: Any, sizes: Sizes) -> None:
+    """Check that a text can be the id of an environment."""
+    expect(is_env_id(env_id), "", f"is {env_id!r:.80}", "an id of Gymnasium, or module:id")
+
+
 def _are_arguments(kwargs: Any, sizes: Sizes) -> None:
     """Check the keyword arguments of an environment."""
     right = isinstance(kwargs, dict) and is_plain(kwargs)
@@ -270,7 +276,7 @@ ENVIRONMENT = {
 def model_schema(agent: Any) -> Schema:
     """Schema of a model file of the class `agent`."""
     entries = {
-        "env_id": maybe("text"),
+        "env_id": maybe(Rules("text", _is_env_id)),
         "env_origin?": {"kwargs": Rules(anything, _are_arguments), "changes": [("text", {*CHANGED})]},
         "hyperparameters": partial(_hyperparameters, agent),
         "action_space": SPACE,

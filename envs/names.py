@@ -1,10 +1,14 @@
 """Names and units of observations and actions, which Gymnasium's environments do not provide."""
 
+import sys
 from collections.abc import Sequence
 from importlib import import_module
 
 import gymnasium as gym
-from gymnasium.envs.registration import EnvSpec
+from gymnasium.envs.registration import ENV_ID_RE, EnvSpec
+
+# Modules that only register environments: a model file may name them
+REGISTERING = frozenset(["oda_rl.envs", "ale_py", "minigrid"])
 
 _NAMES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "CartPole": (
@@ -122,6 +126,32 @@ def find_env_spec(env_id: str) -> EnvSpec:
     return gym.spec(name)
 
 
+def is_env_id(text: str) -> bool:
+    """Whether a text has the form of an id that Gymnasium accepts: `[module:][namespace/]name[-v1]`.
+
+    >>> is_env_id("my_envs.mazes:Maze-v0"), is_env_id("a b")
+    (True, False)
+    """
+    module, _, name = text.rpartition(":")
+    if ENV_ID_RE.fullmatch(text):  # Gymnasium accepts colons in names, too
+        return True
+    dotted = all(part.isidentifier() for part in module.split("."))
+    return dotted and ENV_ID_RE.fullmatch(name) is not None
+
+
+def find_foreign_module(env_id: str) -> str | None:
+    """The module in an id `module:id`, unless it is imported already, or known to register environments.
+
+    To make the environment would import that module, which can run any code.
+
+    >>> find_foreign_module("my_envs:Maze-v0"), find_foreign_module("oda_rl.envs:oda_rl/Catch-v0")
+    ('my_envs', None)
+    """
+    module = env_id.rpartition(":")[0]
+    return module if module and module not in REGISTERING and module not in sys.modules else None
+
+
 def _lookup(env_id: str | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    name = gym.envs.registration.parse_env_id(env_id.rpartition(":")[2])[1] if env_id else ""
+    found = ENV_ID_RE.fullmatch(env_id.rpartition(":")[2]) if env_id and is_env_id(env_id) else None
+    name = found["name"] if found else ""
     return _NAMES.get(name.removesuffix("Friction"), ((), ()))

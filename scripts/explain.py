@@ -67,7 +67,7 @@ class Args:
     html: Path | None = None
     """Write this HTML page instead, with table, map and an episode; it needs no server or network."""
     env_id: str | None = None
-    """Environment of the page's episode; by default the one that the model was trained on."""
+    """Environment of the page's episode, and of --grown; by default that of the model's training."""
     grown: bool = False
     """Repeat the training of the agent, to show on the page how its codebook grew."""
     data: Path | None = None
@@ -110,7 +110,7 @@ def write_html(args: Args, path: Path) -> None:
     """Write the page of an agent, or of an estimator with its samples, if there are any."""
     model = load(args.model)
     if isinstance(model, OnlineAlgorithm):
-        levels = train_again(model).views() if args.grown else []
+        levels = train_again(model, args.env_id).views() if args.grown else []
         write_report(model, path, args.env_id, levels)
         return
     samples, _ = read_samples(args.data, model)

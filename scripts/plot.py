@@ -37,6 +37,8 @@ class Args:
     kind: Literal["all", "codebook", "partition", "value", "policy", "annealing", "animation"] = "all"
     """What to draw; "all" is everything but the animation. To animate an agent, its training is repeated
     with the same environment, hyperparameters, seed and number of steps."""
+    env_id: str | None = None
+    """Environment of that training; by default the one that the model was trained on."""
     dimensions: tuple[int, int] | None = None
     """The two dimensions to draw, counted from 0; by default the most informative ones."""
     at: tuple[float, ...] | None = None
@@ -89,7 +91,7 @@ KINDS: dict[str, Callable[[Any, Args], Any]] = {
 def animate(model: Any, args: Args, path: Path) -> None:
     """Write the animation as a GIF."""
     X, _ = read_samples(args.data, model)
-    frames = train_again(model) if isinstance(model, OnlineAlgorithm) else model
+    frames = train_again(model, args.env_id) if isinstance(model, OnlineAlgorithm) else model
     axes = plotting.animate_codebook(frames, path, X, args.dimensions, args.at)
     plt.close(axes[0].figure)
 

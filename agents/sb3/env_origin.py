@@ -14,6 +14,7 @@ from stable_baselines3.common import vec_env as sb3
 
 from oda_rl.agents.sb3.gymnasium_vector import GymnasiumVecEnv
 from oda_rl.agents.schema import is_plain
+from oda_rl.envs.names import find_foreign_module
 from oda_rl.envs.wrapper_chain import find_time_limit, wrappers_of
 
 # Wrappers that leave observations, actions, rewards and episodes as they are
@@ -111,7 +112,8 @@ def find_environment(model: Any, exactly: bool = True) -> tuple[str, dict[str, A
     Raises
     ------
     ValueError
-        If the environment has no id, or has a wrapper or another change that is not stored.
+        If the environment has no id, or has a wrapper or another change that is not stored; or if the id
+        names a module that is not imported yet, as a model file may name any.
     """
     origin, but = model.env_origin, () if exactly else ("rewards",)
     if model.env_id is None:
@@ -121,14 +123,15 @@ def find_environment(model: Any, exactly: bool = True) -> tuple[str, dict[str, A
             f"the model was trained on {origin.describe(model.env_id, *but)}; "
             f"{', '.join(lacking)} cannot be restored from the model."
         )
+    _check_module(model.env_id, "that id yourself")
     return model.env_id, origin.kwargs
 
 
 def find_plain_id(model: Any, name: str, exactly: bool = True) -> str:
     """The id of a model's environment, if `gymnasium.make` of the id alone makes the same one.
 
-    Raises a ValueError, with the `name` of the argument to be given, if not. `exactly` is described in
-    `find_environment`.
+    Raises a ValueError, with the `name` of the argument to be given, if not, or if the id names a module
+    that is not imported yet. `exactly` is described in `find_environment`.
     """
     origin, but = model.env_origin, () if exactly else ("rewards",)
     if model.env_id is None:  # no environment, or one without an id to make copies of
@@ -139,7 +142,20 @@ def find_plain_id(model: Any, name: str, exactly: bool = True) -> str:
             f"{origin.describe(model.env_id, *but)}. Register a function that makes it (see "
             "gymnasium.register), and give that id."
         )
+    _check_module(model.env_id, f"it as {name}")
     return str(model.env_id)
+
+
+def _check_module(env_id: str, given: str) -> None:
+    """Raise a ValueError if making the environment would import a module that only a file has named.
+
+    `given` says how the id can be given instead.
+    """
+    if module := find_foreign_module(env_id):
+        raise ValueError(
+            f"the model names the environment {env_id}, whose module {module} is not imported, as it "
+            f"could run any code. If you trust it, import {module} first, or give {given}."
+        )
 
 
 # -- finding the differences -------------------------------------------------------------------------

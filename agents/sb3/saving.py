@@ -20,6 +20,7 @@ from oda_rl.agents.hyperparameters import override
 from oda_rl.agents.sb3.env_origin import EnvOrigin, read_origin
 from oda_rl.agents.sb3.readable import Readable
 from oda_rl.agents.schema import model_schema
+from oda_rl.envs.names import is_env_id
 
 if TYPE_CHECKING:
     from oda_rl.agents.sb3.compiled_run import CompiledRun
@@ -234,6 +235,8 @@ def write_model(model: Any, path: Any, more: Mapping[str, Any] | None = None) ->
 
 def describe_model(model: Any) -> dict[str, Any]:
     """Everything that a model needs to continue exactly, as plain values and arrays."""
+    if model.env_id is not None and not is_env_id(model.env_id):  # a file with it would be refused
+        raise ValueError(f"env_id must be an id of Gymnasium, or module:id, got {model.env_id!r}.")
     model.sync_env()
     space, learner = model.observation_space, model.learner
     episodes: Any = model.ep_info_buffer or ()

@@ -1,11 +1,13 @@
 """Environments in which policies are evaluated or shown, and the command that does so."""
 
+from shlex import quote
 from typing import Any
 
 import gymnasium as gym
 from stable_baselines3.common.vec_env import VecEnv
 
 from oda_rl.agents.sb3.evaluation import make_evaluation_envs
+from oda_rl.envs.names import REGISTERING, find_foreign_module
 
 # Extras of this package that have what environments of Gymnasium import, by the name of the module
 EXTRAS = {"Box2D": "box2d", "mujoco": "mujoco"}
@@ -39,9 +41,15 @@ def render_modes(env_id: str, **kwargs: Any) -> list[str]:
 
 
 def evaluate_command(model: str, env_id: str | None) -> str:
-    """The command that evaluates a model, in a window if its environment can be shown in one."""
+    """The command that evaluates a model, in a window if its environment can be shown in one.
+
+    An id whose module a file may not name is a part of the command.
+    """
+    module = (env_id or "").rpartition(":")[0]
+    given = f" --env-id {quote(str(env_id))}" if module and module not in REGISTERING else ""
     try:
-        seen = env_id is not None and "human" in render_modes(env_id)
+        known = env_id is not None and find_foreign_module(env_id) is None
+        seen = known and "human" in render_modes(str(env_id))
     except (gym.error.Error, ImportError):
         seen = False  # the environment is not installed here
-    return f"python scripts/evaluate.py {model}{' --render' if seen else ''}"
+    return f"python scripts/evaluate.py {model}{given}{' --render' if seen else ''}"

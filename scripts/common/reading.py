@@ -13,7 +13,7 @@ from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
 from oda_rl.agents.callbacks import SnapshotCallback
 from oda_rl.agents.models import load_model
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
-from oda_rl.agents.sb3.env_origin import find_environment
+from oda_rl.agents.sb3.env_origin import EnvOrigin, find_environment
 from oda_rl.quantization import LVQ
 
 LOADED = (ODAPartition, ODAClassifier, ODARegressor, MultiResolutionODA, LVQ)
@@ -26,8 +26,8 @@ MOST_LISTED = 8
 
 # What to do for an environment that cannot be made again
 OTHERWISE = (
-    "To animate it, give a SnapshotCallback to learn, and its views() to plotting.animate_codebook or "
-    "write_report."
+    "To animate it, give --env-id; or a SnapshotCallback to learn, and its views() to "
+    "plotting.animate_codebook or write_report."
 )
 
 
@@ -155,16 +155,19 @@ def _listed(texts: list[str]) -> str:
     return ", ".join(texts[:MOST_LISTED]) + more
 
 
-def train_again(model: Any) -> SnapshotCallback:
+def train_again(model: Any, env_id: str | None = None) -> SnapshotCallback:
     """Repeat the training of an agent; returns its snapshots, also if Ctrl-C ends it early.
 
-    Raises a ValueError if its environment cannot be made again.
+    Its environment is that of `env_id`, by default the one that it was trained on. Raises a ValueError
+    if that cannot be made again.
     """
-    try:
-        env_id, kwargs = find_environment(model)
-    except ValueError as error:
-        raise ValueError(f"{error} {OTHERWISE}") from error
-    steps, name = model.num_timesteps, model.env_origin.describe(env_id)
+    kwargs: dict[str, Any] = {}
+    if env_id is None:
+        try:
+            env_id, kwargs = find_environment(model)
+        except ValueError as error:
+            raise ValueError(f"{error} {OTHERWISE}") from error
+    steps, name = model.num_timesteps, EnvOrigin(kwargs).describe(env_id)
     print(f"Training again on {name} for {steps:,} steps, with the same seed and hyperparameters.")
     environment = make_vec_env(env_id, model.n_envs, seed=model.seed, env_kwargs=kwargs)
     again = type(model)(env=environment, seed=model.seed, **model.config.to_dict())

@@ -1,6 +1,7 @@
 """How the environment of a training differs from `gymnasium.make` of its id, and what follows."""
 
 import io
+from functools import partial
 
 import gymnasium as gym
 import numpy as np
@@ -14,7 +15,8 @@ import oda_rl.envs  # noqa: F401
 from oda_rl.agents import TwoTimescaleQ
 from oda_rl.agents.distill import distill, shrink
 from oda_rl.agents.explain import explain_policy
-from oda_rl.agents.sb3.env_origin import EnvOrigin, find_environment
+from oda_rl.agents.sb3 import saving
+from oda_rl.agents.sb3.env_origin import EnvOrigin, find_environment, find_plain_id
 from oda_rl.storage import ModelFileError
 
 QUICK = {"warmup_steps": 200, "growth_steps": 600, "growth_cells": 5, "max_cells": 10}
@@ -159,6 +161,35 @@ def test_a_file_with_other_values_is_refused():
         model.env_origin = origin
         with pytest.raises(ModelFileError, match="env_origin"):
             reloaded(model)
+
+
+@pytest.mark.parametrize(
+    "env_id", ["a b", '"""\nimport os\n""":CartPole-v1', "*/ int i; /*:CartPole-v1"]
+)
+def test_a_file_with_a_malformed_id_is_neither_read_nor_written(env_id, monkeypatch):
+    model = TwoTimescaleQ(env="CartPole-v1")
+    model.env_id = env_id
+    with pytest.raises(ValueError, match="env_id must be an id of Gymnasium, or module:id, got"):
+        reloaded(model)
+    monkeypatch.setattr(saving, "is_env_id", lambda text: True)
+    with pytest.raises(
+        ModelFileError, match=r"'env_id' is .*; expected None or an id of Gymnasium, or module:id"
+    ):
+        reloaded(model)
+
+
+def test_no_module_is_imported_because_a_file_names_it():
+    model = TwoTimescaleQ(env="CartPole-v1")
+    for module in ("oda_rl.envs", "json"):  # known, and imported already
+        model.env_id = f"{module}:CartPole-v1"
+        assert find_environment(reloaded(model)) == (model.env_id, {})
+        assert find_plain_id(model, "env") == model.env_id
+    model.env_id = "never_imported:CartPole-v1"
+    for asked in (find_environment, partial(find_plain_id, name="env"), partial(shrink, rounds=1)):
+        with pytest.raises(
+            ValueError, match=r"CartPole-v1, whose module never_imported is not imported"
+        ):
+            asked(reloaded(model))
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Scripts use the environment of the training as it was, or name what they cannot restore of it."""
 
+import sys
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import VecNormalize
 
 from oda_rl.agents import TwoTimescaleQ
+from oda_rl.agents.sb3.env_origin import EnvOrigin
 
 QUICK = {"warmup_steps": 200, "growth_steps": 600, "growth_cells": 5, "max_cells": 10}
 
@@ -67,6 +70,33 @@ def test_an_environment_that_cannot_be_made_again_is_not_replaced(wrapped, run, 
     assert code == 1
     assert "--env-id must be the id of a registered environment" in " ".join(output.split())
     code, output = run("evaluate", wrapped, "--env-id", "MountainCar-v0", "--episodes", 2)
+    assert code == 0, output
+
+
+def test_a_module_is_not_imported_because_a_file_names_it(wrapped, run, tmp_path, monkeypatch):
+    registers = (
+        "import gymnasium as gym\ngym.register('Named-v0', lambda **_: gym.make('MountainCar-v0'))\n"
+    )
+    (tmp_path / "named_in_a_file.py").write_text(registers)
+    monkeypatch.syspath_prepend(tmp_path)
+    path, page, model = tmp_path / "model.npz", tmp_path / "page.html", TwoTimescaleQ.load(wrapped)
+    model.env_id, model.env_origin = "named_in_a_file:Named-v0", EnvOrigin()
+    model.save(path)
+    for name, *options in (
+        *(("evaluate",), ("plot", "--kind", "animation"), ("shrink",), ("distill",)),
+        ("explain", "--html", page, "--grown"),
+    ):
+        code, output = run(name, path, *options)
+        assert code == 1
+        assert "whose module named_in_a_file is not imported" in " ".join(output.split())
+        assert "--env-id" in output
+    code, output = run("explain", path, "--html", page)
+    assert code == 0, output
+    assert "named_in_a_file is not imported" in page.read_text()
+    code, output = run("explain", path, "--observation", 0, 0)
+    assert f"evaluate.py {path} --env-id {model.env_id}" in output
+    assert "named_in_a_file" not in sys.modules
+    code, output = run("evaluate", path, "--env-id", model.env_id, "--episodes", 2)
     assert code == 0, output
 
 
