@@ -143,7 +143,7 @@ class _AnnealedConfig(Config):
     perturbation: float = setting(
         0.5,
         "Half the distance between the children of a split, in standard deviations of the cell.",
-        "(0, inf)",
+        "(0, 5]",
     )
     bifurcation: Literal["critical", "perturb"] = setting(
         "critical",
@@ -240,7 +240,7 @@ class TwoTimescaleConfig(_AnnealedConfig):
         "Half the range of a continuous action in units of the scaled observations: the weight of "
         "actions in the distance between pairs of observation and action. Default: 0.1, or 1 if in the "
         "warm-up actions had no effect on the next observation, and rewards were curved in them.",
-        "(0, inf)",
+        "(0, 1e6]",
     )
     learning_rate_by: Literal["cell", "global"] = setting(
         "cell", "Count the visits of each cell and action, or their average over all.", group="Stepsizes"
@@ -249,7 +249,7 @@ class TwoTimescaleConfig(_AnnealedConfig):
         1.0,
         "Initial Q values, as a fraction of the return from the largest reward at every step, or if "
         "most rewards differ the largest mean of a stretch of random actions; 0 if that is negative.",
-        "[0, inf)",
+        "[0, 1e6]",
         group="Exploration",
     )
     exploration_initial_eps: float = setting(

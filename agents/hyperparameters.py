@@ -8,7 +8,8 @@ import inspect
 import math
 import re
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
@@ -145,6 +146,20 @@ def override(config: Any, given: Mapping[str, Any], owner: str) -> Any:
                 f"it has {', '.join(names)}."
             )
     return replace(config, **given)
+
+
+@contextmanager
+def naming_sizes(config: Config) -> Iterator[None]:
+    """Name in a MemoryError the hyperparameter that most probably asked for the memory."""
+    try:
+        yield
+    except MemoryError as error:
+        whole = {name: value for name, value in config.to_dict().items() if type(value) is int}
+        name = max(whole, key=lambda one: whole[one])
+        raise MemoryError(
+            f"there is not enough memory for these hyperparameters, of which {name}={whole[name]} is "
+            f"the largest whole number: {error}"
+        ) from error
 
 
 # -- what a field accepts ----------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
 from oda_rl._validation import whole_number, whole_or_none
 from oda_rl.agents.actions import MOST_ACTIONS, ActionCodec
 from oda_rl.agents.codecs import Components, NotOneHotError, make_codec
-from oda_rl.agents.hyperparameters import Config, override, show_hyperparameters
+from oda_rl.agents.hyperparameters import Config, naming_sizes, override, show_hyperparameters
 from oda_rl.agents.observations import ObservationCodec
 from oda_rl.agents.sb3.callback_schedule import make_callback
 from oda_rl.agents.sb3.env_origin import EnvOrigin
@@ -318,7 +318,8 @@ class OnlineAlgorithm(Saving):
         self.observations = make_codec(self.observation_space, table, self.one_hot, self.components)
         self._load_kernels()
         is_watched = getattr(vars(self).get("learner"), "td_errors", None) is not None
-        self.learner = self._make_learner()
+        with naming_sizes(self.config):
+            self.learner = self._make_learner()
         if is_watched:
             self.learner.watch_errors()
         self.policy = self.policy_class(self.learner, self.observations, self.actions)

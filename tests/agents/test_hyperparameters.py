@@ -65,7 +65,13 @@ def test_numbers_of_other_kinds_are_taken_as_what_they_are():
         (TwoTimescaleConfig, {"samples_per_cell": 1e100}, "samples_per_cell must be .* got 1e\\+100"),
         (TwoTimescaleConfig, {"hold": 2**48 + 1}, "hold must be an integer"),
         (TwoTimescaleConfig, {"slow_b": float("inf")}, "slow_b must be a number"),
-        (TwoTimescaleConfig, {"action_weight": float("inf")}, r"action_weight must be .* \(0, inf\)"),
+        (
+            TwoTimescaleConfig,
+            {"action_weight": 1e40},
+            r"action_weight must be a number in \(0, 1e6\] or None, of",
+        ),
+        (TwoTimescaleConfig, {"optimism": 1e70}, r"optimism must be a number in \[0, 1e6\], of"),
+        (TwoTimescaleConfig, {"perturbation": 10.0}, r"perturbation must be a number in \(0, 5\], got"),
         (TwoTimescaleConfig, {"cooling": 1.5}, "cooling"),
         (TwoTimescaleConfig, {"tree": 1}, "tree must be True or False, got 1"),
         (TwoTimescaleConfig, {"codebook": "tree"}, "codebook must be 'shared' or 'per_action'"),
@@ -164,3 +170,16 @@ def test_an_attribute_that_does_nothing_is_refused(name):
         setattr(model, name, 0.1)
     model.gamma, model._mine = 0.5, 1
     assert model.config.gamma == 0.5
+
+
+def test_what_asks_for_too_much_memory_is_named():
+    pairs = (
+        ("TwoTimescaleAC", "warmup_steps"),
+        ("UniformGridQ", "warmup_steps"),
+        ("TwoTimescaleQ", "max_cells"),
+    )
+    for agent, name in pairs:
+        with pytest.raises(
+            MemoryError, match=f"hyperparameters, of which {name}={2**48} is the largest"
+        ):
+            getattr(agents, agent)(env="CartPole-v1", **{name: 2**48})

@@ -366,6 +366,23 @@ def test_what_was_learned_from_the_largest_numbers_can_be_stored(space, reward, 
         assert loaded.predict(seen, deterministic=True) == model.predict(seen, deterministic=True)
 
 
+EXTREMES = [
+    (TwoTimescaleAC, {"learning_rate": 1.0, "learning_rate_power": 0.0}),
+    (TwoTimescaleQ, {"learning_rate_min": 1.0, "learning_rate_by": "global"}),
+    (TwoTimescaleAC, {"slow_every": np.inf}),
+    (TwoTimescaleQ, {"slow_every": np.inf, "optimism": 1e6}),
+    (TwoTimescaleAC, {"perturbation": 5.0, "bifurcation": "perturb", "cooling": 0.98}),
+    (TwoTimescaleQ, {"perturbation": 5.0, "bifurcation": "perturb", "min_temperature": 1e-40}),
+]
+
+
+@pytest.mark.parametrize(("kind", "options"), EXTREMES)
+def test_what_was_learned_with_extreme_hyperparameters_can_be_stored(kind, options):
+    model = kind(env="oda_rl/CartPole-v1", seed=0, **SMALL, **options).learn(4_000)
+    content = to_bytes(model)
+    assert to_bytes(kind.load(io.BytesIO(content), env="oda_rl/CartPole-v1")) == content
+
+
 class _Still(SpacesEnv):
     """Hardly ever moves."""
 
