@@ -36,6 +36,8 @@ ARRAY, TUPLE, SLICE, PAIRS, OBJECTS = "__array__", "__tuple__", "__slice__", "__
 # Booleans, integers, floats, complex numbers and texts.
 DTYPES = "biufcU"
 MAX_DIMENSIONS = 32
+# The first bytes of files of other formats
+STARTS = {b"\x80": "a pickle", b"\x93N": "a single array (.npy)", b"\x1f\x8b": "a gzip archive"}
 # The largest depth of nested dictionaries and lists.
 DEEPEST = 64
 # The largest number of keys of a dictionary whose hash collides with that of another
@@ -250,3 +252,15 @@ def decompressed(found: Compressed) -> NDArray[Any]:
     """The array that `compressed` was given, as a writable copy."""
     kind, shape, content = found
     return np.frombuffer(zlib.decompress(content), kind).reshape(shape).copy()
+
+
+def what_begins(start: bytes) -> str:
+    """What kind of file has these first bytes, which are not those of a zip archive."""
+    for begin, what in STARTS.items():
+        if start.startswith(begin):
+            return what
+    try:
+        start[:48].decode()
+    except UnicodeDecodeError:
+        return "a file of another format"
+    return "a text file"

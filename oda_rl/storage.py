@@ -16,7 +16,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from errno import EEXIST
+from errno import EEXIST, ELOOP
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +35,15 @@ from oda_rl._archive import (
     read_array,
     read_plain,
     unpack,
+    what_begins,
     write,
 )
 from oda_rl._schema import NotStoredError, RefusedError, Schema, check
 
 FORMAT = "oda_rl"
 VERSION = 6
-# The first bytes of files of other formats.
-STARTS = {b"\x80": "a pickle", b"\x93N": "a single array (.npy)", b"\x1f\x8b": "a gzip archive"}
+# Most characters of a name that the name of its temporary file begins and ends with
+MOST_KEPT = 20
 SB3 = "_stable_baselines3_version"
 EARLIER = "an earlier version of oda_rl: train the model again, or load it with that version"
 
@@ -107,7 +108,7 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     Yields
     ------
     Path
-        What to write to, in the same folder and with the same suffix.
+        What to write to, in the same folder and with the same suffix (if it is not very long).
 
     Raises
     ------
@@ -122,14 +123,15 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     >>> [found.name for found in (folder / "new").iterdir()]
     ['notes.md']
     """
-    suffix, target = Path(path).suffix, Path(path).resolve()  # replaces the target of a link
+    suffix, target = Path(path).suffix, Path(os.path.realpath(path))  # replaces the target of a link
+    if target.is_symlink():  # one of a loop of links
+        raise OSError(ELOOP, os.strerror(ELOOP), str(path))
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.exists() and not target.is_file():  # /dev/null, say, which root can replace
-        raise FileExistsError(
-            EEXIST, "it is not a regular file and cannot be replaced by one", str(path)
-        )
+        raise FileExistsError(EEXIST, "not a regular file and cannot be replaced by one", str(path))
     try:
-        handle, temporary = tempfile.mkstemp(suffix, f".{target.stem}.", target.parent)
+        short = suffix if len(suffix) <= MOST_KEPT else ""  # a longer name may exceed what is legal
+        handle, temporary = tempfile.mkstemp(short, f".{target.stem[:MOST_KEPT]}.", target.parent)
     except OSError as error:  # its message would name the temporary file
         raise type(error)(error.errno, error.strerror, str(path)) from None
     os.close(handle)
@@ -149,7 +151,7 @@ def with_suffix(path: str | os.PathLike[str]) -> Path:
     """
     _check_path(path)
     target = Path(path)
-    if not target.name:
+    if target.name in ("", ".."):
         raise ValueError(f"path must end with the name of a file, got {str(path)!r}.")
     return target if target.suffix else target.with_name(target.name + ".npz")
 
@@ -194,7 +196,7 @@ def load(path: PathOrFile, kind: str, schema: Schema) -> State:
     FileNotFoundError
         If there is no such file.
     TypeError
-        If `path` is not a path or a binary file.
+        If `path` is not a path or a binary file, or cannot seek, as a pipe.
     ModelFileError
         If the file is damaged, not from this package, written by another version of it, holds another
         kind of model, or anything that the schema does not accept.
@@ -261,11 +263,13 @@ def _name(path: PathOrFile) -> str:
 def _opened(path: PathOrFile) -> Iterator[tuple[zipfile.ZipFile, str]]:
     """Open the archive, with its name for messages; errors in it become a ModelFileError."""
     if isinstance(path, io.BufferedIOBase):
+        if not path.seekable():
+            raise TypeError(f"path must be a file that can seek, unlike a pipe, got {path!r}.")
         with _explained(path, _name(path)) as archive:
             yield archive, _name(path)
         return
     _check_path(path)
-    found = _find(Path(path)) if Path(path).name else Path(path)
+    found = Path(path) if Path(path).name in ("", "..") else _find(Path(path))
     if found.is_dir() or (Path(path).is_dir() and not found.is_file()):
         raise FileNotFoundError(f"{path} is a folder, not a model file.")
     if not found.is_file():
@@ -291,7 +295,7 @@ def _explained(file: Any, name: str) -> Iterator[zipfile.ZipFile]:
     file.seek(-len(start), io.SEEK_CUR)
     try:
         if start[:2] not in (b"", b"P", b"PK"):
-            raise _ForeignError(f"it is {_what_begins(start)}, not a zip archive")
+            raise _ForeignError(f"it is {what_begins(start)}, not a zip archive")
         with zipfile.ZipFile(file) as archive:
             yield archive
     except (ModelFileError, Warning):  # a warning is raised only if the user has made it an error
@@ -307,17 +311,6 @@ def _explained(file: Any, name: str) -> Iterator[zipfile.ZipFile]:
     except Exception as error:  # zipfile raises many types
         what = f"its directory cannot be read ({type(error).__name__})"
         raise ModelFileError(f"{name} is damaged, perhaps truncated: {what}.") from error
-
-
-def _what_begins(start: bytes) -> str:
-    for begin, what in STARTS.items():
-        if start.startswith(begin):
-            return what
-    try:
-        start[:48].decode()
-    except UnicodeDecodeError:
-        return "a file of another format"
-    return "a text file"
 
 
 def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:

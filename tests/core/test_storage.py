@@ -356,3 +356,32 @@ def test_a_link_stays_one_and_what_is_no_file_is_not_replaced(tmp_path):
         with pytest.raises(FileExistsError, match=rf"cannot be replaced by one: '.*{name}'"):
             save(tmp_path / name)
     assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_any_legal_name_can_be_written_and_loops_of_links_are_an_error_of_the_system(tmp_path):
+    for name in ("x" * 250 + ".npz", "é" * 125 + ".npz", "x." + "y" * 250):
+        assert load(save(tmp_path / name))["big"] == 2**100
+    (tmp_path / "loop.npz").symlink_to(tmp_path / "loop.npz")
+    with pytest.raises(OSError, match=r"levels of symbolic links: '.*loop\.npz'"):
+        save(tmp_path / "loop.npz")
+    assert (tmp_path / "loop.npz").is_symlink()
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_the_folder_above_has_no_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for path in (".", "..", tmp_path / ".."):
+        with pytest.raises(ValueError, match=r"path must end with the name of a file, got '.*\.?'"):
+            save(path)
+        with pytest.raises(FileNotFoundError, match="is a folder, not a model file"):
+            load(path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_pipe_cannot_be_read():
+    reading, writing = os.pipe()
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        for read in (load, storage.kind_of):
+            with pytest.raises(TypeError, match="path must be a file that can seek, unlike a pipe, got"):
+                read(pipe)
