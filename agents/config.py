@@ -304,7 +304,7 @@ class TwoTimescaleACConfig(_AnnealedConfig):
         "[1, inf)",
         group="Before value learning",
     )
-    warmup_steps: int | None = setting(
+    warmup_steps: int | None = setting(  # type: ignore[assignment]
         None,
         "Steps of random actions for observation scale and codebook; more while no episode terminated, "
         "and discrete actions had one reward. Default: 200 to 3,000, a tenth of a run of up to 30,000.",

@@ -75,9 +75,7 @@ class WarmUpRecord:
         """Store an observation without a transition that led to it."""
         self.last[env] = np.where(np.isfinite(observation), observation, np.inf)
 
-    def add(
-        self, env: int, command: NDArray[Any], reward: float, terminated: bool, observation: NDArray[Any]
-    ) -> None:
+    def add(self, env: int, command: Array, reward: float, terminated: bool, observation: Array) -> None:
         """Store a transition if all its numbers are finite and the record is not full."""
         ends = np.concatenate([self.last[env], observation])
         row = np.concatenate([ends, command, [reward, terminated]])[-self.rows.shape[1] :]
@@ -210,7 +208,8 @@ class RecordingLearner(Learner):
 
     def _act_at_random(self, env: int, observation: NDArray[Any], *paid: Any) -> int:
         if paid:
-            self.record.add(env, self.memory.command[env], *paid, observation)
+            reward, terminated = paid
+            self.record.add(env, self.memory.command[env], reward, terminated, observation)
         else:
             self.record.begin(env, observation)
         return super()._act_at_random(env, observation, *paid)
