@@ -307,7 +307,7 @@ class TwoTimescaleACConfig(_AnnealedConfig):
     warmup_steps: int | None = setting(  # type: ignore[assignment]
         None,
         "Steps of random actions for observation scale and codebook; more while no episode terminated, "
-        "and discrete actions had one reward. Default: 200 to 3,000, a tenth of a run of up to 30,000.",
+        "and discrete actions had one reward. Default: 600 to 3,000, a tenth of a run of up to 30,000.",
         "[2, inf)",
     )
     growth_steps: int = setting(

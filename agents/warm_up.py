@@ -10,9 +10,10 @@ from oda_rl._types import Array
 from oda_rl.agents import bounds
 from oda_rl.envs.spaces import LARGEST
 
-# A warm-up takes this fraction of a run, but at least, and at most, so many steps.
+# A warm-up takes this fraction of a run, but at least, and at most, so many steps. The least shows which
+# coordinates are noise (`recording.FEWEST`).
 WARM_UP_FRACTION = 0.1
-SHORTEST_WARM_UP, LONGEST_WARM_UP = 200, 3000
+SHORTEST_WARM_UP, LONGEST_WARM_UP = 600, 3000
 
 
 def plan_warm_up(given: int | None, horizon: float = np.inf) -> int:
