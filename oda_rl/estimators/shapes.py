@@ -27,9 +27,10 @@ TRIED, TURNS, MORE_TURNS = 4, 5, 20
 PRIOR = 1.0
 # Added to variances, as parts of the variances of the cells and of the mean variance of all features.
 FLOOR, LEAST = 1e-3, 1e-9
-# Values that occur REPEATED times on average are rounded or categories. This part of the square of the
-# gap between them is added to variances: else the density of a cluster of one value would be unbounded.
-REPEATED, GRAIN = 2, 0.1
+# Values that occur REPEATED times are rounded or categories, if they are most samples. This part of the
+# square of the gap between them is added to variances: else the density of a cluster of one value would
+# be unbounded. Values are equal up to this part of the range of a feature.
+REPEATED, GRAIN, EQUAL = 2, 0.1, 1e-9
 # Up to this many samples or features, principal components come from a full SVD, else a partial one.
 SMALL = 300
 FAMILIES = ("full", "tied", "round")
@@ -281,10 +282,16 @@ def _best(samples: Array, weight: Array, path: Sequence[Array], grain: Array) ->
 
 
 def _gaps(samples: Array) -> Array:
-    """The least gap between values of each feature (n_features,) if they are repeated, else zero."""
-    gaps = np.diff(np.sort(samples, axis=0), axis=0)
-    least, n_values = np.where(gaps > 0.0, gaps, np.inf).min(axis=0), 1 + (gaps > 0.0).sum(axis=0)
-    return np.where((n_values > 1) & (n_values <= len(samples) / REPEATED), least, 0.0)
+    """The least gap between repeated values of each feature (n_features,), if most are; else zero."""
+    found = np.zeros(samples.shape[1])
+    for j, values in enumerate(np.sort(samples, axis=0).T):
+        is_new = np.diff(values, prepend=-np.inf) > EQUAL * (values[-1] - values[0])
+        first = np.flatnonzero(is_new)
+        counts = np.diff(first, append=len(values))
+        repeated = counts >= REPEATED
+        if repeated.sum() > 1 and 2 * counts[repeated].sum() > len(values):
+            found[j] = np.diff(values[first[repeated]]).min()
+    return found
 
 
 def _directions(samples: Array, weight: Array) -> Array:

@@ -78,7 +78,7 @@ def make_env(n_noise=6):
 
 @pytest.mark.parametrize("kind", [TwoTimescaleAC, TwoTimescaleQ])
 def test_agents_leave_noise_out_of_their_distances(kind):
-    model = kind(env=make_env(), seed=100).learn(4000)
+    model = kind(env=make_env(), seed=100).learn(8000)
     np.testing.assert_array_equal(model.learner.scale.coarse, [1.0] * 4 + [10.0] * 6)
     codevectors = model.learner.codebook.codevectors
     assert codevectors[:, 4:].std() < 0.1 * codevectors[:, :4].std(axis=0).min()
@@ -101,7 +101,7 @@ def test_a_pole_is_balanced_beside_noise():
 
 
 def test_a_training_cut_in_the_warm_up_goes_on_with_its_transitions(tmp_path):
-    model = TwoTimescaleAC(env=NoiseWrapper(IdentityEnv(), 2), seed=100).learn(2700)
+    model = TwoTimescaleAC(env=NoiseWrapper(IdentityEnv(), 2), seed=100, warmup_steps=3000).learn(2700)
     model.save(tmp_path / "cut")
     again = TwoTimescaleAC.load(tmp_path / "cut", env=NoiseWrapper(IdentityEnv(), 2))
     np.testing.assert_array_equal(again.learner.record.rows[:2700], model.learner.record.rows[:2700])
@@ -110,7 +110,7 @@ def test_a_training_cut_in_the_warm_up_goes_on_with_its_transitions(tmp_path):
 
 
 def test_a_state_of_before_knows_of_no_noise():
-    model = TwoTimescaleAC(env=make_env(), seed=100).learn(1000)
+    model = TwoTimescaleAC(env=make_env(), seed=100, warmup_steps=3000).learn(1000)
     state = model.learner.get_state()
     for name in ("coarse", "transitions", "last"):
         del state["warm_up"][name]

@@ -107,7 +107,7 @@ def learned(model):
 
 
 def test_a_training_in_pieces_learns_the_same_as_a_whole_one():
-    whole = TwoTimescaleAC(env=SquareEnv(), seed=0).learn(4_500)
+    whole = TwoTimescaleAC(env=SquareEnv(), seed=0).learn(4_500, planned_timesteps=20_000)
     pieces = TwoTimescaleAC(env=SquareEnv(), seed=0)
     for n in (0, 1, 99, 700, 300, 3_400):
         pieces.learn(n, reset_num_timesteps=False, planned_timesteps=20_000)
