@@ -321,6 +321,8 @@ def test_refining_needs_a_cell_and_samples_in_it():
         model.refine("0.9", X, y)
     with pytest.raises(ValueError, match="a name such as"):
         model.refine("root", X, y)
+    with pytest.raises(ValueError, match="a name such as"):
+        model.refine(0, X, y)
     outside = X[model.apply(X) != 1]
     with pytest.raises(ValueError, match=r"no sample in the cell '0\.1'"):
         model.refine("0.1", outside, y[model.apply(X) != 1])

@@ -265,7 +265,7 @@ class MultiResolutionODA(StreamTree):
             The name of a cell, such as "0" (the root, hence the whole tree) or "0.2.1"; see
             `oda_rl.explain.errors` for where the errors are.
         X : array-like of shape (n_samples, n_features)
-            Samples, usually those of `fit`; samples outside the cell are ignored.
+            Samples, usually those of `fit`, which all count alike; those outside the cell are ignored.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs), optional
             Classes or outputs; not used by a clusterer.
         target_error : float, default=0.0

@@ -1,6 +1,6 @@
 """A tree of cells: its layers, the names of cells, and the descent of samples."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from itertools import pairwise
 from typing import Any
@@ -246,7 +246,7 @@ class Tree:
             valid = parts[0] == "0" and all(part.isdigit() for part in parts)
             numbers = tuple(int(part) for part in parts[1:]) if valid else None
         else:
-            numbers = tuple(int(number) for number in name)
+            numbers = tuple(map(int, name)) if isinstance(name, Iterable) else None
         if numbers is None:
             raise ValueError(f"cell must be a name such as '0' or '0.2.1', got {name!r}.")
         cell = Cell(0, 0)
