@@ -166,6 +166,7 @@ def prepare(args: Args) -> tuple[Task, dict[str, Range], dict[str, Any]]:
     agent = args.algorithm or find_algorithm(["--env-id", args.env_id], args.env_id)
     model = make_model(Plan(agent, args.env_id, args.total_timesteps), 0)
     model.get_env().close()
+    model.learner.set_horizon(args.total_timesteps)
     task = Task(agent, args.env_id, args.total_timesteps, args.seeds, args.rungs, args.eval_episodes)
     return task, space_of(model), defaults_of(model)
 

@@ -90,7 +90,7 @@ def defaults_of(model: Any) -> dict[str, Any]:
     Parameters
     ----------
     model : TwoTimescaleAC or TwoTimescaleQ
-        The agent with its environment, on which some defaults depend.
+        The agent with its environment and the length of its run, on which some defaults depend.
 
     Returns
     -------
@@ -105,6 +105,7 @@ def defaults_of(model: Any) -> dict[str, Any]:
         "trace_decay": settings[names.TRACE_DECAY],
         "actor_rate": settings[names.ACTOR_RATE],
         "max_cells": learner.slow.plan.max_cells,
+        "warmup_steps": learner.scale.warmup_steps,
     }
     found = {}
     for name in SPACES[agent]:

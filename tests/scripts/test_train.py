@@ -204,7 +204,7 @@ def test_what_to_type_next_can_be_typed_whatever_the_folder_is_called(run, tmp_p
 
 
 def test_an_id_with_its_module_is_enough_for_all_that_follows(run, tmp_path):
-    briefly = ("--total-timesteps", 600, "--eval-episodes", 2, "--eval-freq", 0)
+    briefly = ("--total-timesteps", 400, "--eval-episodes", 2, "--eval-freq", 0)
     env_id = "oda_rl.envs:oda_rl/Catch-v0"
     code, output = run("train", "--env-id", env_id, "--log-dir", tmp_path, *briefly)
     assert code == 0, output

@@ -92,6 +92,12 @@ def test_the_first_trial_has_the_defaults(kind, seen, actions, module):
         assert space[name].low <= value <= space[name].high
 
 
+def test_the_default_warm_up_depends_on_the_run(module):
+    model = TwoTimescaleAC(env="CartPole-v1", seed=0)
+    model.learner.set_horizon(10_000)
+    assert module("common.search_spaces").defaults_of(model)["warmup_steps"] == 1_000
+
+
 @pytest.mark.parametrize("kind", [TwoTimescaleAC, TwoTimescaleQ])
 def test_what_has_no_effect_in_a_table_is_not_searched(kind, module):
     own = module("common.search_spaces")

@@ -23,7 +23,8 @@ def test_trains_enjoys_and_goes_on(zoo, tmp_path):
     from oda_rl.agents.models import load_model
 
     where = ("-f", tmp_path, "--algo", "ttq")
-    code, _ = zoo("train", *where, *BRIEFLY, "-params", "learning_rate:0.05", "--save-freq", 1000)
+    own = ("-params", "learning_rate:0.05", "warmup_steps:500", "--save-freq", 1000)
+    code, _ = zoo("train", *where, *BRIEFLY, *own)
     assert code == 0
     (path,) = tmp_path.glob("ttq/*_1/oda_rl-CartPole-v1.zip")
     model = load_model(path)
