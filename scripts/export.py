@@ -170,9 +170,8 @@ def run_compiled(
     with tempfile.TemporaryDirectory() as folder:
         harness, binary = Path(folder, "harness.c"), Path(folder, "harness")
         harness.write_text(text)
-        shutil.copy(
-            source, Path(folder, "policy.c")
-        )  # its own path may have characters that C cannot name
+        # its own path may have characters that C cannot name
+        shutil.copy(source, Path(folder, "policy.c"))
         subprocess.run(["cc", *FLAGS, f"-DREAL={real}", harness, "-o", binary, "-lm"], check=True)
         given = np.ascontiguousarray(states, dtype=np.float64).tobytes()
         found = subprocess.run([binary], input=given, capture_output=True, check=True)

@@ -293,10 +293,10 @@ class ActorCriticLearner(TwoTimescaleLearner):
         """
         assert self._storage is not None
         assert self.annealer is not None
-        visited = self.scale.visited[np.abs(self.scale.visited).max(axis=1) <= LARGEST]
         scale, book, numbers, memory = self.scale, self.slow.codebook, self.numbers, self.memory
         centre, width, reach = scale.centre, scale.scale, scale.reach
-        if len(visited) < len(self.scale.visited) // 2 or memory.lost.any():
+        visited = scale.visited[np.abs(scale.visited).max(axis=1) <= LARGEST]
+        if len(visited) < len(scale.visited) // 2 or memory.lost.any():
             return
         visited = bounds.cut_odd(visited)
         remembered = np.repeat(self._remembered, REMEMBERED, axis=0)

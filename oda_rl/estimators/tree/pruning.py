@@ -24,8 +24,9 @@ LEAST_PART, FEW = 20, 300
 # With fewer samples per feature than this, those left out do not determine the scales either.
 SAMPLES_PER_FEATURE = 3
 Cuts = list[NDArray[np.bool_]]
-# Trees grown from a part of the samples, each with the samples left out and its cuts at each price.
-LeftOut = Sequence[tuple["Growth", Data, list[Cuts]]]
+# Trees grown from a part of the samples, each with the samples left out, its cuts at each price, and the
+# steps of the samples' walk down, which do not depend on smoothing and power.
+LeftOut = Sequence[tuple["Growth", Data, list[Cuts], list[Any]]]
 # Prices of a leaf that are compared, in units of the root's error.
 PRICES = np.concatenate([[0.0], 2.0 ** np.arange(-14.0, -2.0)])
 # A price above 0 is chosen only if it lowers the loss by this many standard errors: a leaf without
@@ -139,7 +140,7 @@ def _judge(task: Partition, layers: Sequence[Layer], parts: Sequence[Part], leas
     """
     left_out = _grow(layers, parts)
     cheapest = _cheapest(*_compare(left_out, task.sample_losses, 0.0), 1.0)
-    chosen = [(grown, data, [cut[cheapest]]) for grown, data, cut in left_out]
+    chosen = [(grown, data, [cut[cheapest]], ways) for grown, data, cut, ways in left_out]
     scores = np.array([_losses(chosen, _brier, one)[0] for one in task.smoothings])
     smoothing = max(task.smoothings[least_as_good(scores)], least)
     power = _find_power(chosen, smoothing) if len(task.smoothings) > 1 else 1.0
@@ -192,7 +193,8 @@ def _grow(layers: Sequence[Layer], parts: Sequence[Part]) -> LeftOut:
         grown.entropy = empty.entropy  # the same random orders whatever the limits
         grown.grow(layers, known)
         grown.tree.features = others
-        found.append((grown, unknown, [grown.cuts(layers, price) for price in PRICES]))
+        ways = list(grown.tree.walk(unknown.samples))
+        found.append((grown, unknown, [grown.cuts(layers, price) for price in PRICES], ways))
     return found
 
 
@@ -240,11 +242,11 @@ def _losses(
 ) -> Array:
     """Losses (n_prices, n_samples) of samples left out, by trees pruned at each price, and smoothed."""
     parts = []
-    for grown, data, pruned in left_out:
+    for grown, data, pruned, ways in left_out:
         grown.task.smoothing, grown.task.power = smoothing, power
         steps = [
             (rows, at, loss_of(predicted, data.take(rows)))
-            for rows, at, predicted in grown.task.predict_by_layer(grown.tree, data.samples)
+            for rows, at, predicted in grown.task.predict_by_layer(grown.tree, data.samples, ways)
         ]
         n = len(data.weight)
         losses = np.zeros((len(pruned), n))

@@ -4,7 +4,7 @@ A task prepares the samples for the annealer, adds samples to the tallies of the
 class or the local model of a cell and its error from the tally, and predicts.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +19,10 @@ from oda_rl.estimators.tree import kernels
 from oda_rl.estimators.tree.cells import Cells, Children, split_tally
 from oda_rl.estimators.tree.tree import Tree
 
+# What `predict_by_layer` yields, and what leads samples down, as `Tree.walk` yields it
+Steps = Iterator[tuple[Labels, Labels, Array]]
+Ways = Iterable[Any] | None
+
 
 class Prior(NamedTuple):
     """The tallies and local models of cells, on which those of their children are based.
@@ -31,7 +35,7 @@ class Prior(NamedTuple):
     loss: Array | None = None
 
 
-def last_of(steps: Iterator[tuple[Labels, Labels, Array]]) -> Array:
+def last_of(steps: Steps) -> Array:
     """The last prediction for each sample among those of `predict_by_layer`."""
     out = next(steps)[2]
     for rows, _, predicted in steps:
@@ -107,8 +111,8 @@ class Partition:
         """Whether the children of each parent all predict the same class."""
         return np.zeros(len(parents), dtype=np.bool_)
 
-    def predict_by_layer(self, tree: Tree, samples: Array) -> Iterator[tuple[Labels, Labels, Array]]:
-        """Yield (rows, cells, predictions) of samples, layer by layer from the root on."""
+    def predict_by_layer(self, tree: Tree, samples: Array, ways: Ways = None) -> Steps:
+        """Yield (rows, cells, predictions) of samples, layer by layer; `ways` are by default a walk."""
         raise NotImplementedError
 
     def sample_losses(self, predicted: Array, data: Data) -> Array:
@@ -181,7 +185,7 @@ class Classes(Partition):
         starts, label = children.first[parents], children.cells.label
         return np.asarray(np.minimum.reduceat(label, starts) == np.maximum.reduceat(label, starts))
 
-    def predict_by_layer(self, tree: Tree, samples: Array) -> Iterator[tuple[Labels, Labels, Array]]:
+    def predict_by_layer(self, tree: Tree, samples: Array, ways: Ways = None) -> Steps:
         """Yield log(pi_c p(x | c)), or the shares of the classes in the cells, depending on the rule.
 
         Both are of shape (n_samples, n_classes).
@@ -190,7 +194,7 @@ class Classes(Partition):
         shares = with_half_vote(votes, votes)
         above = np.tile(shares / shares.sum(), (n, 1))
         yield np.arange(n), np.zeros(n, dtype=np.int64), np.log(above) if bayes else above
-        for layer, scaled, rows, at, _ in tree.walk(samples):
+        for layer, scaled, rows, at, _ in ways or tree.walk(samples):
             cells, regions = tree.layers[layer], tree.layers[layer - 1]
             if not bayes:
                 mixed = with_half_vote(cells.tally[at], regions.tally[cells.parent[at]])
@@ -265,13 +269,8 @@ class Outputs(Partition):
             self.bounds[1] = np.maximum(self.bounds[1], data.targets.max(axis=0))
         kernels.add_products(self._basis(scaled), data.targets, data.weight, at, cells.tally)
 
-    def predict_by_layer(
-        self, tree: Tree, samples: Array, ways: Iterator[Any] | None = None
-    ) -> Iterator[tuple[Labels, Labels, Array]]:
-        """Yield smoothed outputs of samples by the models of the cells, (n_samples, n_outputs).
-
-        `ways` leads the samples down, as `Tree.walk` does by default.
-        """
+    def predict_by_layer(self, tree: Tree, samples: Array, ways: Ways = None) -> Steps:
+        """Yield smoothed outputs of samples by the models of the cells, (n_samples, n_outputs)."""
         root = np.zeros(len(samples), dtype=np.int64)
         scaled = tree.features(0, samples)
         above = self.apply(tree.layers[0], scaled, root)
