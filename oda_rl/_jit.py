@@ -1,24 +1,12 @@
-"""The decorators for compiled code, and arrays that are aligned for its loops.
-
-Numba notices a change in the file of a cached function, but not in the files of the functions that it
-calls. `kernel` therefore puts a digest of those files into the cache key, so that a kernel is compiled
-again when one that it may call changes.
-"""
+"""The decorators for compiled code, and arrays that are aligned for its loops."""
 
 import gc
-import hashlib
-import sys
-import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from functools import cache
-from pathlib import Path
-from types import ModuleType
+from contextlib import contextmanager
 from typing import Any
 
 import numba
 import numpy as np
-from numba.core.caching import FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, Flags
 from numba.core.compiler_machinery import register_pass
@@ -26,7 +14,7 @@ from numba.core.typed_passes import NativeLowering
 from numpy.typing import NDArray
 
 from oda_rl._interrupts import interrupts_wait
-from oda_rl._turns import begin_turn, end_turn
+from oda_rl._kernel_cache import find_cache
 
 # Division by zero gives infinity, as in NumPy: loops that test for it would not be vectorised.
 # An option that is not given is inherited from the kernel for which a function is first compiled.
@@ -36,11 +24,7 @@ WITHIN: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 FREE_ORDER = {"reassoc", "contract", "nsz", "nnan"}
 # Bytes of a cache line of the processor, and of its longest vectors
 CACHE_LINE = 64
-# Files on which all machine code depends: the options here, and how groups of arrays are read
-COMPILING = (__file__, str(Path(__file__).with_name("_structs.py")))
 OPTIONS_HASH = hash(Flags())  # numba hashes only the names of the options
-# Warnings about the cache that this process has given
-WARNED: set[object] = set()
 
 
 class _OwnCode(JITCodeLibrary):
@@ -168,94 +152,10 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-@cache
-def _digest(path: str) -> bytes:
-    return hashlib.sha256(Path(path).read_bytes()).digest()
-
-
-def _files(function: Callable[..., Any], found: set[str]) -> set[str]:
-    """The files of the kernels and groups of arrays among the globals of a function, recursively.
-
-    The modules of this package among them count, too: their constants become part of machine code.
-    """
-    for other in function.__globals__.values():
-        if isinstance(other, ModuleType) and other.__name__.startswith("oda_rl.") and other.__file__:
-            found.add(other.__file__)
-        called = getattr(other, "py_func", None)
-        if called is not None and called.__code__.co_filename not in found:
-            found.add(called.__code__.co_filename)
-            _files(called, found)
-        if declared_in := getattr(other, "declared_in", None):
-            found.add(str(sys.modules[declared_in].__file__))
-    return found
-
-
-class _KernelCache(FunctionCache):
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__(function)
-        self._function = function
-
-    def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
-        files = sorted(_files(self._function, {self._function.__code__.co_filename, *COMPILING}))
-        return (*super()._index_key(sig, codegen), *(_digest(path) for path in files))
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Machine code from the disk, or None: then this process is to compile it.
-
-        If another process is compiling the function already, its result is waited for. Two that compiled
-        it for different types could also mistake each other's files.
-        """
-        found = self._load(sig, target_context)
-        if found is None and self._begin_turn():
-            found = self._load(sig, target_context)
-            if found is not None:
-                end_turn()
-        return found
-
-    def _begin_turn(self) -> bool:
-        with suppress(OSError):  # it is compiled all the same
-            self._impl.locator.ensure_cache_path()
-            return begin_turn(self.cache_path, self._cache_file._index_name)
-        return False
-
-    @interrupts_wait  # as above
-    def _load(self, sig: Any, target_context: Any) -> Any:
-        """Machine code from the disk, or None. What cannot be read is compiled again."""
-        try:
-            return super().load_overload(sig, target_context)
-        except Exception as error:  # damaged bytes, or modules that have moved, can raise any type
-            _warn_once(
-                "broken",
-                f"compiled code in {self.cache_path} cannot be read ({error!r}); it will be compiled "
-                "again, like all other unreadable files there.",
-            )
-            self.flush()
-            return None
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        """Write machine code to the disk; if that is full, it is compiled again the next time."""
-        try:
-            super().save_overload(sig, data)
-        except OSError as error:
-            where, why = self.cache_path, error.strerror or str(error)
-            message = (
-                f"compiled code cannot be cached in {where} ({why}); it will be compiled again the "
-                "next time."
-            )
-            _warn_once((where, why), message)
-        end_turn()
-
-
-def _warn_once(what: object, message: str) -> None:
-    if what not in WARNED:
-        WARNED.add(what)
-        warnings.warn(message, RuntimeWarning, stacklevel=4)
-
-
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a function over arrays and numbers on its first call, and keep the machine code on disk.
 
-    If no folder for the cache is writable, the function is compiled again in every process.
+    If no folder can be written, what is not on disk is compiled again in every process, with a warning.
     """
     return _compile(function)
 
@@ -312,8 +212,8 @@ def aligned_zeros(shape: int | tuple[int, ...]) -> NDArray[np.float64]:
 
 def _compile(function: Callable[..., Any], **options: Any) -> Any:
     compiled = numba.njit(pipeline_class=_KernelCompiler, **{**OPTIONS, **options})(function)
-    with suppress(RuntimeError):  # raised if numba finds no writable folder
-        compiled._cache = _KernelCache(function)
+    if (kept := find_cache(function)) is not None:
+        compiled._cache = kept
     part = _make_part(function, **options)
     compiled.get_call_template, compiled.get_overload = part.get_call_template, part.get_overload
     return compiled

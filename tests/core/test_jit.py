@@ -9,14 +9,15 @@ import pkgutil
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 
 import numpy as np
 import pytest
-from numba.core import event
+from numba.core import config, event
 
 import oda_rl
-from oda_rl import _jit
+from oda_rl import _jit, _kernel_cache
 from oda_rl._jit import CACHE_LINE, aligned_zeros, inline_kernel, lean_kernel, vector_kernel
 
 BROKEN = [
@@ -137,13 +138,13 @@ def test_a_change_of_how_code_is_compiled_compiles_anew(tmp_path, monkeypatch):
         return sum(again.stats.cache_hits.values())
 
     assert [hits(), hits()] == [0, 1]
-    digest = _jit._digest
+    digest = _kernel_cache._digest
     for changed in ("_jit.py", "_structs.py"):
 
         def other(path, changed=changed):
             return digest(path) + changed.encode() * path.endswith(changed)
 
-        monkeypatch.setattr(_jit, "_digest", other)
+        monkeypatch.setattr(_kernel_cache, "_digest", other)
         assert [hits(), hits()] == [0, 1]
 
 
@@ -152,14 +153,69 @@ def test_a_change_of_a_module_that_is_named_compiles_anew(tmp_path, monkeypatch)
     code = "from oda_rl import divergences\n\n\ndef double(x):\n    return 2 * x\n"
     (tmp_path / "named.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
-    double, digest = importlib.import_module("named").double, _jit._digest
+    double, digest = importlib.import_module("named").double, _kernel_cache._digest
     assert _jit.kernel(double)(2) == 4
     monkeypatch.setattr(
-        _jit, "_digest", lambda path: digest(path) + b"other" * path.endswith("divergences.py")
+        _kernel_cache, "_digest", lambda path: digest(path) + b"other" * path.endswith("divergences.py")
     )
     again = _jit.kernel(double)
     assert again(2) == 4
     assert not again.stats.cache_hits
+
+
+@pytest.fixture
+def double(tmp_path, monkeypatch):
+    """A function, and the folders for its machine code: next to its source, and the user's."""
+    (tmp_path / "lone.py").write_text("def double(x):\n    return 2 * x\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
+    monkeypatch.setattr(config, "CACHE_DIR", "")
+    monkeypatch.delitem(sys.modules, "lone", raising=False)
+    return importlib.import_module("lone").double
+
+
+def hits_of(function, number):
+    """How much machine code comes from the disk when a function is called in a new process."""
+    again = _jit.kernel(function)
+    assert again(number) == 2 * number
+    return sum(again.stats.cache_hits.values())
+
+
+def forbid(monkeypatch, folder):
+    """Let every attempt to write below a folder fail; root would not mind its permissions."""
+    opened = tempfile.TemporaryFile  # by which numba tries
+
+    def attempt(**options):
+        if options["dir"].startswith(str(folder)):
+            raise PermissionError(13, "Permission denied", options["dir"])
+        return opened(**options)
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", attempt)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the user's folder has another name there")
+def test_code_that_was_compiled_ahead_is_read_where_nothing_can_be_written(
+    double, tmp_path, monkeypatch, recwarn
+):
+    assert [hits_of(double, 2), hits_of(double, 2)] == [0, 1]
+    forbid(monkeypatch, tmp_path / "__pycache__")
+    assert hits_of(double, 2) == 1
+    # what is missing there goes to the user's folder, and is read from it
+    assert [hits_of(double, 2.0), hits_of(double, 2.0), hits_of(double, 2)] == [0, 1, 1]
+    forbid(monkeypatch, tmp_path)
+    assert [hits_of(double, 2), hits_of(double, 2.0)] == [1, 1]
+    assert not recwarn.list
+    with pytest.warns(
+        RuntimeWarning, match="cannot be cached in .*__pycache__ .Permission denied"
+    ) as told:
+        assert [hits_of(double, 2j), hits_of(double, 2j)] == [0, 0]
+    assert len(told) == 1
+    # and what cannot be read is compiled, as elsewhere
+    for path in tmp_path.rglob("*.nb[ic]"):
+        path.write_bytes(b"half")
+    monkeypatch.setattr(_kernel_cache, "WARNED", set())
+    with pytest.warns(RuntimeWarning, match="will be compiled again"):
+        assert hits_of(double, 2) == 0
 
 
 @pytest.mark.parametrize("shape", [3, (2, 8), (0, 8), (3, 2, 16)])
