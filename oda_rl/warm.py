@@ -1,8 +1,8 @@
 """Compile everything that is usually needed before its first use: `python -m oda_rl.warm`.
 
 For container images and continuous integration: machine code is stored next to the package, or in the
-folder NUMBA_CACHE_DIR, and every later process reads it from there. Without Stable-Baselines3, only the
-estimators and environments are compiled.
+folder NUMBA_CACHE_DIR, and every later process reads it from there, whether or not it may write there.
+Without Stable-Baselines3, only the estimators and environments are compiled.
 """
 
 import argparse
@@ -17,6 +17,8 @@ from importlib.util import find_spec
 from multiprocessing import get_context
 
 import numpy as np
+
+from oda_rl._kernel_cache import UNSTORED
 
 # Steps of each training.
 STEPS = 4000
@@ -84,8 +86,16 @@ def timed(function: Callable[..., None], arguments: tuple[str, ...]) -> float:
     return time.process_time() - begun
 
 
+def compile_part(function: Callable[..., None], arguments: tuple[str, ...]) -> tuple[float, list[str]]:
+    """Compile a part; returns its processor time, and the folders that cannot store it, with reasons."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "compiled code cannot be cached")  # `main` says so once
+        seconds = timed(function, arguments)
+    return seconds, [f"{where} ({why})" for where, why in UNSTORED.items()]
+
+
 def main(typed: Sequence[str] | None = None) -> int:
-    """Compile the chosen parts and print a line for each."""
+    """Compile the chosen parts and print a line for each; returns 1 if code could not be stored."""
     parser = argparse.ArgumentParser(prog="python -m oda_rl.warm", description=__doc__)
     work = find_work()
     parser.add_argument(
@@ -106,9 +116,18 @@ def main(typed: Sequence[str] | None = None) -> int:
         )
     begun = time.perf_counter()
     with ProcessPoolExecutor(min(args.jobs, len(chosen)), get_context("spawn")) as pool:
-        names = {pool.submit(timed, *todo): name for name, todo in chosen.items()}
+        names = {pool.submit(compile_part, *todo): name for name, todo in chosen.items()}
         for future in as_completed(names):
-            print(f"{names[future]}: {future.result():.1f} s of CPU time", flush=True)
+            seconds, unstored = future.result()
+            if unstored:
+                pool.shutdown(cancel_futures=True)
+                print(
+                    f"Compiled code cannot be stored in {unstored[0]}. Run this as a user who may write "
+                    "there, or let NUMBA_CACHE_DIR name a folder that can be written, now and later.",
+                    file=sys.stderr,
+                )
+                return 1
+            print(f"{names[future]}: {seconds:.1f} s of CPU time", flush=True)
     print(f"Compiled in {time.perf_counter() - begun:.1f} s.")
     return 0
 

@@ -1,5 +1,7 @@
 """What is compiled ahead."""
 
+import importlib
+
 import pytest
 
 from oda_rl import warm
@@ -19,3 +21,22 @@ def test_what_is_not_there(capsys):
     with pytest.raises(SystemExit):
         warm.main(["--only", "nothing"])
     assert "--only must be the beginning of a part's name" in capsys.readouterr().err
+
+
+def test_what_cannot_be_stored_is_no_success(tmp_path, monkeypatch, capsys):
+    code = "from oda_rl._jit import kernel\n@kernel\ndef double(x):\n    return 2 * x\ndouble(1)\n"
+    (tmp_path / "lone_kernel.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(warm, "find_work", lambda: {"lone": (importlib.import_module, ("lone_kernel",))})
+    monkeypatch.setenv("HOME", str(tmp_path / "lone_kernel.py"))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    (tmp_path / "__pycache__").write_text("a file in place of a folder")
+    assert warm.main(["--jobs", "1"]) == 1
+    printed = capsys.readouterr()
+    assert f"cannot be stored in {tmp_path / '__pycache__'} (" in printed.err
+    assert "NUMBA_CACHE_DIR" in printed.err
+    assert "Compiled in" not in printed.out
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    assert warm.main(["--jobs", "1"]) == 0
+    assert "Compiled in" in capsys.readouterr().out
