@@ -103,6 +103,9 @@ class KeepBestCallback(EvalCallback):
     from there. Used again for the same model, the callback compares with all evaluations before; for
     another model it starts anew.
 
+    If evaluations cannot be written to `log_path`, as on a full disk, there is one warning, and the
+    training continues. The next evaluation writes them, too.
+
     Parameters
     ----------
     eval_env : gymnasium.Env or VecEnv
@@ -138,6 +141,7 @@ class KeepBestCallback(EvalCallback):
         self.best_timesteps = 0
         self.best: dict[str, Any] | None = None
         self._evaluated: tuple[Any, bool] | None = None  # the model, and whether it reads states
+        self._is_warned = False
 
     def _init_callback(self) -> None:
         self._follow_model()
@@ -173,14 +177,24 @@ class KeepBestCallback(EvalCallback):
             go_on = super()._on_step()
         finally:
             self.log_path = place
-        if file.tell():  # SB3 itself would leave an incomplete file when it is killed
-            with written_whole(f"{place}.npz") as path:
-                path.write_bytes(file.getvalue())
+        if file.tell():
+            self._write(f"{place}.npz", file.getvalue())
         evaluated = self.eval_freq > 0 and self.n_calls % self.eval_freq == 0
         if evaluated and self.last_mean_reward >= self.best_mean_reward > -np.inf:
             self.best = self.model.learner.get_state(under_way=False)  # type: ignore[attr-defined]
             self.best_timesteps = self.num_timesteps
         return go_on
+
+    def _write(self, place: str, content: bytes) -> None:
+        """Write all evaluations; SB3 itself would leave an incomplete file when it is killed."""
+        try:
+            with written_whole(place) as path:
+                path.write_bytes(content)
+        except OSError as error:
+            if not self._is_warned:
+                message = f"evaluations are not written to {place}: {error.strerror or error}."
+                warnings.warn(message, RuntimeWarning, stacklevel=2)
+            self._is_warned = True
 
     def _on_training_end(self) -> None:
         super()._on_training_end()

@@ -120,6 +120,20 @@ def test_keep_best_starts_anew_for_another_model(tmp_path):
     np.testing.assert_array_equal(other.learner.codevectors, alone.learner.codevectors)
 
 
+def test_evaluations_that_cannot_be_written_end_no_training(tmp_path):
+    (tmp_path / "evaluations.npz").mkdir()
+    keeper = KeepBestCallback(Monitor(identity_env()), 2, eval_freq=500, log_path=str(tmp_path))
+    model = make_model(identity_env())
+    with pytest.warns(RuntimeWarning, match="evaluations are not written to .*evaluations.npz") as told:
+        model.learn(1_000, callback=keeper)
+    assert len([one for one in told if "evaluations" in str(one.message)]) == 1
+    assert (model.num_timesteps, keeper.evaluations_timesteps) == (1_000, [500, 1_000])
+    (tmp_path / "evaluations.npz").rmdir()
+    model.learn(500, callback=keeper, reset_num_timesteps=False)
+    with np.load(tmp_path / "evaluations.npz") as written:
+        assert written["timesteps"].tolist() == [500, 1_000, 1_500]
+
+
 class LaterMixed(gym.Env):
     """One-hot observations, until some of them are mixtures."""
 
