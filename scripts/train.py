@@ -33,6 +33,7 @@ from common.checkpoints import (
     last_step,
     load_last,
     stopped_by_signals,
+    tell_last,
 )
 from common.evaluation import evaluate_command, make_environments, reason_of
 from common.tables import make_console, print_line, show_table
@@ -196,7 +197,7 @@ def main(args: Args) -> int:
     try:
         model.save(folder / "model.npz")
     except OSError as error:
-        say(f"The model cannot be written: {error}. The last checkpoint is in {folder / 'checkpoints'}.")
+        say(f"The model cannot be written: {error}. {tell_last(folder)}")
         return 1
     model.logger.close()
     if trouble:

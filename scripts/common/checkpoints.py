@@ -4,6 +4,7 @@ import signal
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,8 @@ class Checkpoints(BaseCallback):
         try:
             write_model(self.model, path, {"run": self._describe()})
         except OSError as error:
-            self.say(f"No checkpoint was written ({error.strerror or error}); the last one is kept.")
+            why = error.strerror or error
+            self.say(f"No checkpoint was written ({why}). {tell_last(self.folder)}")
             return
         for old in find_checkpoints(self.folder)[KEPT:]:
             old.unlink()
@@ -126,6 +128,13 @@ def last_step(folder: Path) -> int:
     return max(map(_steps, find_checkpoints(folder)), default=0)
 
 
+def tell_last(folder: Path) -> str:
+    """A sentence that says which checkpoint of a run is the last."""
+    if steps := last_step(folder):
+        return f"The last checkpoint, of step {steps:,}, is in {folder / 'checkpoints'}."
+    return "There is no checkpoint of this run."
+
+
 def _steps(path: Path) -> int:
     number = path.stem.removeprefix("steps-")
     return int(number) if number.isdecimal() else -1
@@ -164,6 +173,8 @@ class SteadyTensorBoard(TensorBoardOutputFormat):
     def __init__(self, folder: Path, begin: int | None, say: Callable[[str], None]) -> None:
         threading.excepthook = _print_others  # never reset: the thread may end after its error is known
         self.writer = SummaryWriter(log_dir=str(folder), purge_step=begin)
+        # which callbacks call directly: SB3's logger has nothing of the kind
+        self.writer.add_embedding = partial(self._unless_full, self.writer.add_embedding)
         self._is_closed = False
         self._say = say
 
@@ -175,10 +186,10 @@ class SteadyTensorBoard(TensorBoardOutputFormat):
         """Write the rest, and close the file."""
         self._unless_full(super().close)
 
-    def _unless_full(self, write: Callable[..., None], *arguments: Any) -> None:
+    def _unless_full(self, write: Callable[..., None], *arguments: Any, **options: Any) -> None:
         try:
             if not self._is_closed:
-                write(*arguments)
+                write(*arguments, **options)
         except OSError as error:
             self._is_closed = True
             self._say(f"TensorBoard logging stops here: {error.strerror or error}.")

@@ -18,6 +18,7 @@ import pytest
 
 from oda_rl import storage
 from oda_rl._schema import anything
+from oda_rl.agents.sb3 import keeping
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 RUN = (
@@ -133,11 +134,31 @@ def test_a_full_disk_costs_the_curves_and_not_the_model(made, run, tmp_path, mon
 
     monkeypatch.setattr(checkpoints.TensorBoardOutputFormat, "write", full)
     monkeypatch.setattr(checkpoints, "write_model", full)
-    code, output = run("train", "--log-dir", tmp_path, *RUN)
+    monkeypatch.setattr(keeping, "written_whole", full)
+    with pytest.warns(RuntimeWarning, match="evaluations are not written"):
+        code, output = run("train", "--log-dir", tmp_path, *RUN)
     assert code == 0, output
     assert "TensorBoard logging stops here: No space left on device" in output
-    assert "No checkpoint was written (No space left on device)" in output
+    none = "There is no checkpoint of this run."
+    assert f"No checkpoint was written (No space left on device). {none}" in output
     assert len(list(tmp_path.rglob("model.npz"))) == 1
+    assert not list(tmp_path.rglob("metadata.tsv"))  # as nothing else for TensorBoard
+    monkeypatch.setattr(checkpoints.OnlineAlgorithm, "save", full)
+    code, output = run("train", "--log-dir", tmp_path, *RUN, "--total-timesteps", 100)
+    assert (code, none in output.rpartition("The model cannot be written")[2]) == (1, True)
+
+
+def test_a_checkpoint_that_is_not_written_leaves_the_last_one(made, run, tmp_path, monkeypatch):
+    folder = shutil.copytree(made, tmp_path / "CartPole-v1" / made.name)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(sys.modules["common.checkpoints"], "write_model", full)
+    code, output = run("train", "--resume", folder, "--total-timesteps", 4100)
+    assert code == 0, output
+    kept = f"The last checkpoint, of step 4,000, is in {folder / 'checkpoints'}."
+    assert f"(No space left on device). {kept}".replace(" ", "") in "".join(output.split())
 
 
 def test_a_board_that_may_not_grow_is_left_out_with_one_line(module, tmp_path, monkeypatch):
@@ -147,6 +168,7 @@ def test_a_board_that_may_not_grow_is_left_out_with_one_line(module, tmp_path, m
     monkeypatch.setattr(checkpoints._print_others, "__defaults__", (threading.excepthook,))
     board = checkpoints.SteadyTensorBoard(tmp_path, None, told.append)
     board.writer.flush()
+    points = checkpoints.SteadyTensorBoard(tmp_path / "points", None, told.append)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)  # of imports, halves would be left
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
@@ -154,12 +176,15 @@ def test_a_board_that_may_not_grow_is_left_out_with_one_line(module, tmp_path, m
         board.write({"reward": 1.0}, {"reward": None}, 1)
         board.write({"reward": 1.0}, {"reward": None}, 2)
         board.close()
+        for step in (1, 2):
+            points.writer.add_embedding(np.eye(3), metadata=["cell"] * 3, global_step=step)
+        points.close()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     other = threading.Thread(target=lambda: 1 / 0)
     other.start()
     other.join()
-    assert told == ["TensorBoard logging stops here: File too large."]
+    assert told == 2 * ["TensorBoard logging stops here: File too large."]
     assert threads == [other]
 
 
