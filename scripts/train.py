@@ -125,6 +125,7 @@ def evaluate(model: OnlineAlgorithm, env_id: str, episodes: int, seed: int) -> l
 
 def show(console: Console, folder: Path, result: dict[str, Any]) -> None:
     """Print the table of results, and commands to type next."""
+    resumed = f" since step {result['timed_from']:,}" if result["timed_from"] else ""
     rows = [
         (f"return over {result['episodes']} greedy episodes, mean", f"{result['mean']:.1f}"),
         ("  standard deviation", f"{result['sd']:.1f}"),
@@ -132,7 +133,7 @@ def show(console: Console, folder: Path, result: dict[str, Any]) -> None:
         ("numbers stored to act", f"{result['n_parameters']:,}"),
         ("environment steps", f"{result['steps']:,}"),
         ("  of which before the kept policy", f"{result['kept_at']:,}"),
-        ("seconds, including evaluations during training", f"{result['seconds']:.1f}"),
+        (f"seconds{resumed}, including evaluations during training", f"{result['seconds']:.1f}"),
         ("model file", f"{result['file_bytes'] / 1000:.1f} kB"),
     ]
     title = f"{result['env_id']}, seed {result['seed']}"
@@ -259,6 +260,7 @@ def finish(
         "steps": model.num_timesteps,
         "kept_at": kept_at,
         "seconds": seconds,
+        "timed_from": model._num_timesteps_at_start,  # of a resumed run, where it went on
         "file_bytes": (folder / "model.npz").stat().st_size,
         "ended_early": trouble,
     }

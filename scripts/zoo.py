@@ -32,6 +32,8 @@ AGENTS = {"ttac": oda_rl.agents.TwoTimescaleAC, "ttq": oda_rl.agents.TwoTimescal
 HYPERPARAMETERS = Path(__file__).with_suffix(".yml")
 # The commands of RL Zoo, which are names of its modules
 COMMANDS = ("train", "enjoy", "record_video", "record_training", "benchmark", "plots.*")
+# What RL Zoo says of an environment that it does not know
+NO_ENVIRONMENT = "not found in gym registry"
 
 
 def adapt(kind: Any) -> Any:
@@ -133,8 +135,14 @@ def main(typed: list[str]) -> int:
         print(f"RL Zoo has no command {command}; it has {', '.join(COMMANDS)}.")
         return 2
     sys.argv = [str(module), *typed[1:]]
-    # by path: the package of the plots would import what any of them needs
-    runpy.run_path(str(module), run_name="__main__")
+    try:
+        # by path: the package of the plots would import what any of them needs
+        runpy.run_path(str(module), run_name="__main__")
+    except ValueError as error:
+        if NO_ENVIRONMENT not in str(error):
+            raise
+        print(error)
+        return 2
     return 0
 
 

@@ -47,6 +47,9 @@ def test_a_run_that_was_killed_is_resumed_as_if_nothing_had_been(made, run, tmp_
     code, output = run("train", "--resume", "--log-dir", tmp_path, *RUN)
     assert code == 0, output
     assert "from step 3,500 of 4,000" in output
+    assert "seconds since step 3,500" in output
+    results = [json.loads((one / "config.json").read_text())["result"] for one in (made, folder)]
+    assert [result["timed_from"] for result in results] == [0, 3500]
     for name in MADE:
         assert (folder / name).read_bytes() == (made / name).read_bytes(), name
 

@@ -55,6 +55,9 @@ def test_what_is_not_known(zoo):
     code, output = zoo("tain")
     assert code == 2
     assert "RL Zoo has no command tain; it has train, enjoy" in output
+    code, output = zoo("train", "--algo", "ttac", "--env", "CartPol-v1")
+    assert code == 2
+    assert "CartPol-v1 not found in gym registry, you maybe meant CartPole-v1" in output
     assert type(gym.make("CartPole-v1")).__module__ == "gymnasium.wrappers.common"
     with pytest.raises(ValueError, match=r"learning_rate must be a number, not a schedule such as lin_"):
         zoo("train", "--algo", "ttac", *BRIEFLY, "-params", "learning_rate:'lin_0.1'")
