@@ -1,11 +1,11 @@
 """Benchmarks of the package. Each command prints tables of its results.
 
-python scripts/benchmark.py agent                          # all tasks: returns, costs, targets reached
+python scripts/benchmark.py agent                          # all tasks: returns and costs
 python scripts/benchmark.py agent --algorithm UniformGridQ # the same tables for a baseline
 python scripts/benchmark.py agent --plot                   # return against size, of all stored runs
 python scripts/benchmark.py agent --env-id CartPole-v1     # one task, seed by seed
 python scripts/benchmark.py suite                          # default agent and SB3's agents on 29 tasks
-python scripts/benchmark.py speed                          # steps per second, time per decision, import
+python scripts/benchmark.py speed                          # steps per second, time per decision
 python scripts/benchmark.py cold                           # time to solve CartPole, nothing compiled yet
 python scripts/benchmark.py outliers                       # effect of a single outlier on an agent
 python scripts/benchmark.py envs                           # steps per second of the environments

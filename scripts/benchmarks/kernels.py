@@ -14,7 +14,7 @@ from sklearn.svm import SVC
 
 from common.arguments import Count, PositiveReal
 from common.measuring import interval, timed
-from common.tables import make_table, show_table, yes
+from common.tables import make_table, show_table
 from oda_rl import KernelSGDClassifier
 from oda_rl._types import Array, Labels
 from oda_rl.datasets import make_multidist
@@ -37,7 +37,8 @@ SNAPSHOTS, APART = 10, 80
 # Options for the comparison with SVC, chosen on seeds 100 to 103.
 ONE_PASS: dict[str, Any] = {"stepsize_halving": 500.0}
 GAMMAS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
-NEAR, POINT, LARGER, MICROSECONDS = 0.25, 1.0, 1.2, 20.0
+# Bandwidths are near the oracle's within this fraction of it.
+NEAR = 0.25
 
 
 @dataclass
@@ -120,41 +121,25 @@ def show_grid(args: Kernels, oracle: Array, console: Console) -> None:
 def show_chains(args: Kernels, oracle: Array, console: Console) -> None:
     """Print the table of BARRETTE against the oracle and a misspecified bandwidth."""
     table = make_table(
-        "multidist, 5,000 samples once, the paper's settings; near: d within 25 % of the oracle's",
-        *("method", "error, %", "over the oracle's", "d, median [range]", "near", "points", "reached"),
+        "multidist, 5,000 samples once, the paper's settings",
+        *("method", "error, %", "over the oracle's", "d, median, range", "near", "points"),
     )
     wrong = runs(args.seeds, "misspecified", adapt=(), bandwidth=MISSPECIFIED)
-    above = interval([wrong[:, 0] - oracle[:, 0]], np.mean)[0]
     for name, found in ((f"POLK {ORACLE:g}, oracle", oracle), (f"POLK {MISSPECIFIED:g}", wrong)):
-        table.add_row(*cells(name, found, oracle), "")
-    for transfer in ("keep", "project"):
-        table.add_section()
-        for start in args.starts:
-            title = f"from {start:g}" + ("" if transfer == "keep" else ", projects")
-            found = runs(args.seeds, title, bandwidth=start, transfer=transfer)
-            below = interval([found[:, 0] - oracle[:, 0]], np.mean)[1]
-            missed = []
-            if abs(np.median(found[:, 3]) / ORACLE - 1.0) > NEAR:
-                missed.append("d")
-            if np.mean(found[:, 0] - oracle[:, 0]) > POINT:
-                missed.append("error")
-            if below >= above:
-                missed.append("apart")
-            if found[:, 2].mean() > LARGER * oracle[:, 2].mean():
-                missed.append("points")
-            word = yes(not missed, *missed) if transfer == "keep" else ""
-            table.add_row(*cells(title, found, oracle), word)
+        table.add_row(*cells(name, found, oracle))
+    table.add_section()
+    for start in args.starts:
+        title = f"from {start:g}"
+        table.add_row(*cells(title, runs(args.seeds, title, bandwidth=start), oracle))
     console.print(table)
     console.print(
-        f"To be reached: median d within {NEAR:.0%} of {ORACLE:g}, error at most {POINT:g} point above "
-        f"the oracle's with an interval below that of POLK {MISSPECIFIED:g}, at most 20 % more points. "
-        "projects: when d moves, the values at the points are kept, not the weights. "
+        f"near: d within {NEAR:.0%} of the oracle's. "
         f"Errors: means of {SNAPSHOTS} functions over the last {SNAPSHOTS * APART} samples."
     )
 
 
 def cells(name: str, found: Array, oracle: Array) -> list[str]:
-    """A row of `show_chains` without its last cell."""
+    """A row of `show_chains`."""
     d = found[:, 3]
     near = int((np.abs(d / ORACLE - 1.0) <= NEAR).sum())
     return [
@@ -178,13 +163,12 @@ def show_time(console: Console) -> None:
         for begin in range(4000, 20_000, 1600):
             chunk = slice(begin, begin + 1600)
             seconds.append(timed(model.partial_fit, samples[chunk], labels[chunk])[1])
-        cost = 1e6 * min(seconds) / 1600
-        rows.append([name, f"{cost:.1f}", yes(cost <= MICROSECONDS)])
+        rows.append([name, f"{1e6 * min(seconds) / 1600:.1f}"])
     title = "Time per sample in 2 dimensions, a dictionary of 100 points"
-    show_table(console, title, ("method", "microseconds", "reached"), rows)
+    show_table(console, title, ("method", "microseconds"), rows)
     console.print(
-        f"Best of ten runs of 1,600 samples; at most {MICROSECONDS:g}. Five classes; every sample with "
-        "a gradient enters the dictionary, and as many points leave it."
+        "Best of ten runs of 1,600 samples. Five classes; every sample with a gradient enters the "
+        "dictionary, and as many points leave it."
     )
 
 
@@ -201,7 +185,7 @@ def show_svc(args: Kernels, console: Console) -> None:
     table = make_table(
         f"One pass from bandwidth 1, against SVC, {len(args.seeds)} seeds",
         *("data", "SVC, %", "BARRETTE, %", "over SVC's", "points", "support vectors", "seconds"),
-        *("SVC's", "reached"),
+        "SVC's",
     )
     KernelSGDClassifier(random_state=0, **ONE_PASS).fit(*make_multidist(200)[:2])  # compiles
     for name in ("multidist", "moons"):
@@ -220,12 +204,12 @@ def show_svc(args: Kernels, console: Console) -> None:
         table.add_row(
             *(name, f"{means[0]:.2f}", f"{means[1]:.2f}", difference_text(found[:, 1] - found[:, 0])),
             *(f"{means[2]:.0f}", f"{means[3]:.0f}", f"{np.median(found[:, 4]):.2f}"),
-            *(f"{np.median(found[:, 5]):.1f}", yes(means[1] - means[0] <= POINT)),
+            f"{np.median(found[:, 5]):.1f}",
         )
     console.print(table)
     console.print(
         f"BARRETTE: KernelSGDClassifier(stepsize_halving={ONE_PASS['stepsize_halving']:g}), one pass. "
-        f"SVC: the best of gamma in {GAMMAS} by 3 folds. At most {POINT:g} point above."
+        f"SVC: the best of gamma in {GAMMAS} by 3 folds."
     )
 
 

@@ -1,8 +1,6 @@
-"""ODAPartition: time per sample, distortion along the path, streams, compile time, memory."""
+"""ODAPartition: time per sample, fits, distortion along the path and of streams."""
 
-import tempfile
 import time
-import warnings
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,59 +8,27 @@ from typing import Annotated
 
 import numpy as np
 from rich.console import Console
-from sklearn.cluster import KMeans, MiniBatchKMeans
-from sklearn.utils.estimator_checks import check_estimator
+from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
 from benchmarks.clusters import data_set, scaled
-from common.arguments import Positive, one_of, whole
-from common.measuring import distortion, repeated_seconds, timed
-from common.processes import run_alone
+from common.arguments import Positive, one_of
+from common.measuring import repeated_seconds, timed
 from common.tables import make_table, show_table
 from oda_rl import Codebook, ODAPartition, datasets
 from oda_rl._types import Array
 from oda_rl.codebook.learning import Pace, anneal
 
-FIRST_CALL = """
-import time
-import numpy as np
-samples = np.random.default_rng(0).normal(size=(500, 4))
-begun = time.perf_counter()
-from oda_rl import ODAPartition
-imported = time.perf_counter()
-model = ODAPartition(10, random_state=0).fit(samples)
-model.predict(samples), model.transform(samples), model.association(samples)
-print(imported - begun, time.perf_counter() - imported)
-"""
-
-STREAM = """
-import sys
-import numpy as np
-from common.processes import resident_memory
-from oda_rl import ODAPartition
-rng = np.random.default_rng(0)
-model = ODAPartition(100, random_state=0)
-block = rng.normal(size=(int(sys.argv[2]), 4))
-for i in range(int(sys.argv[1]) // len(block)):
-    model.partial_fit(block)
-    if i == 0:
-        first = resident_memory()
-print(first, resident_memory(), model.n_samples_seen_, model.n_codevectors_)
-"""
-
-
 # Data sets whose fits are timed, and the numbers of codevectors.
 FITTED, FIT_K = ("blobs 6", "blobs 20", "iris", "wine", "wbcd", "digits"), (8, 20, 30)
 DataSet = Annotated[str, one_of(datasets.NAMES)]
-# Samples of a block of the stream for the resident memory
-BLOCK = 100_000
 # Samples of the streams that are compared with fits.
 ONLINE_SAMPLES = 50_000
 
 
 @dataclass
 class Partition:
-    """Measure ODAPartition: time per sample, distortion against k-means, compile time, memory."""
+    """Measure ODAPartition: time per sample, fits, distortion against k-means."""
 
     data_dir: Path | None = None
     """Folder with pima*.csv and adult*.csv (header, last column `label`); OpenML if not given."""
@@ -76,8 +42,6 @@ class Partition:
     """Threads of k-means and BLAS; the annealer always has one."""
     only_fits: bool = False
     """Only time the fits."""
-    stream: Annotated[int, whole(BLOCK)] = 10_000_000
-    """Samples to stream for the resident memory."""
 
 
 def sample_seconds(k: int, d: int, temperature: float, n: int = 20_000) -> float:
@@ -223,58 +187,6 @@ def show_online(args: Partition, console: Console) -> None:
     console.print(table)
 
 
-def show_stream(args: Partition, console: Console) -> None:
-    """Print the time per sample in batches of 256 at K = 100, and the distortion after all batches."""
-    rows = []
-    for name in ("gaussians", "adult"):
-        if name not in args.datasets:
-            continue
-        samples = load_scaled(name, args.data_dir)
-        order = np.random.default_rng(0).integers(len(samples), size=256 * 1500)
-        for title, model in (
-            ("ODAPartition", ODAPartition(100, random_state=0)),
-            ("MiniBatchKMeans", MiniBatchKMeans(100, random_state=0, n_init=1)),
-        ):
-            times = []
-            for start in range(0, len(order), 256):
-                batch = samples[order[start : start + 256]]
-                times.append(timed(model.partial_fit, batch)[1])
-            # The last third, when all codevectors exist.
-            cost = 1e6 * float(np.median(times[-500:])) / 256
-            centres = (
-                model.cluster_centers_ if hasattr(model, "cluster_centers_") else model.codevectors_
-            )
-            rows.append([name, title, f"{cost:.2f}", f"{distortion(samples, centres):.4f}"])
-    columns = ("data", "", "microseconds per sample", "distortion")
-    show_table(console, "partial_fit in batches of 256, K = 100", columns, rows, left=0)
-
-
-def show_start_and_memory(args: Partition, console: Console) -> None:
-    """Print the time of the first call without and with a cache, scikit-learn's checks, and memory."""
-    with tempfile.TemporaryDirectory() as folder:
-        _, cold = run_alone(FIRST_CALL, NUMBA_CACHE_DIR=folder)
-        imported, warm = run_alone(FIRST_CALL, NUMBA_CACHE_DIR=folder)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        results = check_estimator(ODAPartition(), on_fail=None, on_skip=None)
-    passed, failed, skipped = (
-        [result["check_name"] for result in results if result["status"] == status]
-        for status in ("passed", "failed", "skipped")
-    )
-    first, last, seen, k = run_alone(STREAM, args.stream, BLOCK)
-    rows = [
-        ("import of ODAPartition, numba and scikit-learn with it", f"{imported:.2f} s"),
-        ("first calls, compiled", f"{cold:.1f} s"),
-        ("first calls from a warm cache", f"{warm:.2f} s"),
-        ("checks passed", f"{len(passed)} of {len(results)}"),
-        ("checks failed", ", ".join(failed) or "none"),
-        ("checks skipped", ", ".join(skipped) or "none"),
-        (f"resident after the first {BLOCK:,} samples", f"{first:.1f} MiB"),
-        (f"resident after {seen:,.0f}, K = {k:.0f}", f"{last:.1f} MiB"),
-    ]
-    show_table(console, "First call, scikit-learn's checks, memory", ("", ""), rows)
-
-
 def run_partition(args: Partition, console: Console) -> None:
     """Print the tables of `benchmark.py partition`."""
     with threadpool_limits(args.threads):
@@ -284,5 +196,3 @@ def run_partition(args: Partition, console: Console) -> None:
         show_update_cost(console)
         show_path(args, console)
         show_online(args, console)
-        show_stream(args, console)
-    show_start_and_memory(args, console)

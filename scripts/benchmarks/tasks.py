@@ -7,7 +7,7 @@ circles, or has observations that SB3's agents cannot read, a variant is registe
 
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import Any, Literal
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -36,12 +36,8 @@ class Task:
     """The same task for agents that cannot read its observations (SB3's: tuples)."""
     package: str | None = None
     """A package that it needs; the extra of the same name in lower case installs it."""
-    reach: float | None = None
-    """Target return in the README's table."""
-    reach_by: Literal["IQM", "every seed"] = "IQM"
-    """What must reach the target: the interquartile mean over seeds, or every seed."""
-    cells: int = 0
-    """Most cells in the README's table."""
+    threshold: float | None = None
+    """Return that counts as solved where Gymnasium names none."""
 
     @property
     def name(self) -> str:
@@ -55,20 +51,12 @@ class Task:
 
 
 TASKS = (
-    Task(
-        "oda_rl/CartPole-v1",
-        200_000,
-        500,
-        "the most possible",
-        reach=475,
-        reach_by="every seed",
-        cells=150,
-    ),
-    Task("oda_rl/CartPoleFriction-v0", 300_000, 1000, "the most possible", reach=990, cells=150),
-    Task("oda_rl/Acrobot-v1", 500_000, -69.1, "RL Zoo, QR-DQN", reach=-95, cells=250),
-    Task("oda_rl/MountainCar-v0", 500_000, -100.8, "RL Zoo, DQN", reach=-110, cells=250),
-    Task("oda_rl/Pendulum-v1", 500_000, -151.3, "RL Zoo, TQC", reach=-200, cells=400),
-    Task("oda_rl/MountainCarContinuous-v0", 500_000, 96.7, "RL Zoo, ARS", reach=90, cells=400),
+    Task("oda_rl/CartPole-v1", 200_000, 500, "the most possible"),
+    Task("oda_rl/CartPoleFriction-v0", 300_000, 1000, "the most possible"),
+    Task("oda_rl/Acrobot-v1", 500_000, -69.1, "RL Zoo, QR-DQN"),
+    Task("oda_rl/MountainCar-v0", 500_000, -100.8, "RL Zoo, DQN"),
+    Task("oda_rl/Pendulum-v1", 500_000, -151.3, "RL Zoo, TQC", threshold=-200),
+    Task("oda_rl/MountainCarContinuous-v0", 500_000, 96.7, "RL Zoo, ARS"),
 )
 
 _DIVES = (10, 20, 30, 40, 50)
@@ -126,12 +114,12 @@ def find_task(env_id: str, tasks: tuple[Task, ...] = TASKS) -> Task | None:
 
 
 def find_threshold(env_id: str) -> float:
-    """The return that counts as solved: Gymnasium's threshold, else the task's target, else infinity."""
+    """The return that counts as solved: Gymnasium's threshold, else the task's, else infinity."""
     threshold = find_env_spec(env_id).reward_threshold
     if threshold is not None:
         return threshold
     task = find_task(env_id)
-    return np.inf if task is None or task.reach is None else task.reach
+    return np.inf if task is None or task.threshold is None else task.threshold
 
 
 # -- variants of environments ------------------------------------------------------------------------

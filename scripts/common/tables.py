@@ -69,12 +69,6 @@ def to_markdown(
     return table + "".join(f"\n{note}\n" for note in notes)
 
 
-def yes(reached: bool, *more: str) -> str:
-    """A coloured "yes" or "no", followed by `more` if given."""
-    word = "[green]yes[/]" if reached else "[red]no[/]"
-    return word if not more else f"{word}: {', '.join(more)}"
-
-
 def steps_text(value: float) -> str:
     """A number of steps, or a dash for infinity."""
     return f"{value:,.0f}" if np.isfinite(value) else "-"

@@ -187,7 +187,7 @@ def main(args: Args) -> None:
     results = {method: run(method, args) for method in METHODS}
     write_down(args.out, {"data": draw_data(args), "paths": draw_paths(results)})
     show(results, console)
-    console.print("The figures to be reached: python scripts/benchmark.py kernels")
+    console.print("More figures: python scripts/benchmark.py kernels")
 
 
 if __name__ == "__main__":

@@ -207,34 +207,22 @@ def test_kernels(run):
 
 
 def test_trees(run):
-    parts = ("--no-resolutions", "--no-splits", "--repeats", 1, "--leaves", 300)
+    parts = ("--no-resolutions", "--repeats", 1, "--leaves", 300)
     _, output = run("benchmark", "trees", "--seeds", 0, *parts)
     assert "flat, K = 100" in output
     assert "300 leaves" in output
     assert "scikit-learn" in output
 
 
-def test_resolutions_and_splits(run, module, monkeypatch):
-    growth = module("benchmarks.trees_growth")
-    monkeypatch.setattr(growth, "N_BATCH", 160)
-    monkeypatch.setattr(growth, "N_LAYERS", 2)
-    some = [part[::4] for part in growth.load("digits")]
-    monkeypatch.setattr(growth, "load", lambda name: some)
-    parts = (
-        "--no-gaussians",
-        "--no-demo",
-        "--no-prediction",
-        "--datasets",
-        "digits",
-        "--resolution-seeds",
-        0,
-    )
-    few = ("--stream", 300, "--cases", "pixels", "wavelets")
-    _, output = run("benchmark", "trees", "--seeds", 0, *parts, *few)
+def test_resolutions(run, module, monkeypatch):
+    resolutions = module("benchmarks.resolutions")
+    some = [part[::4] for part in resolutions.load("digits")]
+    monkeypatch.setattr(resolutions, "load", lambda name: some)
+    parts = ("--no-gaussians", "--no-demo", "--no-prediction", "--datasets", "digits")
+    few = ("--resolution-seeds", 0, "--cases", "pixels", "wavelets")
+    _, output = run("benchmark", "trees", *parts, *few)
     assert "wavelets" in output
     assert "scattering" not in output.split("Flat:")[0]
-    assert "regression, constant, stream" in output
-    assert "digits, batch" in output
 
 
 def test_flat_against_tree(module):
@@ -398,7 +386,7 @@ def test_numbers_that_are_too_small_are_refused_by_name(run, capsys, options, ac
     assert accepted in " ".join(told.split())
 
 
-RESOLUTIONS = ("--no-gaussians", "--no-demo", "--no-prediction", "--no-splits")
+RESOLUTIONS = ("--no-gaussians", "--no-demo", "--no-prediction")
 
 
 @pytest.mark.parametrize(
@@ -421,7 +409,6 @@ RESOLUTIONS = ("--no-gaussians", "--no-demo", "--no-prediction", "--no-splits")
             ("trees", *RESOLUTIONS, "--cases", "foo"),
             "--cases: no name begins with foo; there are: pixels",
         ),
-        (("trees", "--stream", 0), "an integer, 1 or more; got 0"),
         (("partition", "--datasets", "foo"), "invalid choice 'foo'"),
         (("encodings", "--algorithms", "FOO"), "invalid choice 'FOO'"),
         (("encodings", "--env-id", "FrozenLake-v1"), "--env-id FrozenLake-v1 cannot be used"),
