@@ -15,7 +15,6 @@ python scripts/benchmark.py clusters                       # number of clusters,
 python scripts/benchmark.py supervised                     # the classifier against others, with noise
 python scripts/benchmark.py streams                        # changing streams, against river's models
 python scripts/benchmark.py trees                          # trees against flat codebooks
-python scripts/benchmark.py layers                         # values as sums over the layers of a tree
 python scripts/benchmark.py programs                       # return against the size of small policies
 python scripts/benchmark.py kernels                        # kernel machines with adaptive bandwidth
 python scripts/benchmark.py scale                          # speed-up with workers, load of a scheduler
@@ -36,7 +35,6 @@ from benchmarks.cold import Cold, run_cold
 from benchmarks.encodings import Encodings, run_encodings
 from benchmarks.envs import Envs, run_envs
 from benchmarks.kernels import Kernels, run_kernels
-from benchmarks.layers import Layers, run_layers
 from benchmarks.outliers import Outliers, run_outliers
 from benchmarks.partition import Partition, run_partition
 from benchmarks.programs import Programs, run_programs
@@ -64,7 +62,6 @@ COMMANDS = {
     "supervised": (Supervised, run_supervised),
     "streams": (Streams, run_streams),
     "trees": (Trees, run_trees),
-    "layers": (Layers, run_layers),
     "kernels": (Kernels, run_kernels),
     "programs": (Programs, run_programs),
     "scale": (Scale, run_scale),

@@ -401,9 +401,6 @@ RESOLUTIONS = ("--no-gaussians", "--no-demo", "--no-prediction")
         (("outliers", "--env-ids"), "--env-ids must have at least one value"),
         (("kernels", "--grid", 0), "--grid"),
         (("envs", "--ids", "Nowhere-v0"), "Cannot continue: Environment `Nowhere"),
-        (("layers", "--env-ids", "CartPole-v1"), "--total-timesteps must have a value for each of 1"),
-        (("layers", "--env-ids", "Pendulum-v1", "--total-timesteps", 9), "needs Discrete actions"),
-        (("layers", "--cases", "foo"), "invalid choice 'foo'"),
         (("trees", "--datasets", "foo"), "invalid choice 'foo'"),
         (
             ("trees", *RESOLUTIONS, "--cases", "foo"),
