@@ -12,7 +12,8 @@ from pathlib import Path
 
 import tyro
 
-from common.teachers import REFUSED, StudentOptions, what_next
+from common.evaluation import refused_in_a_line
+from common.teachers import StudentOptions, what_next
 from oda_rl.agents.distill import distill
 from oda_rl.agents.distill.formulas import formula_table
 
@@ -28,13 +29,10 @@ class Args(StudentOptions):
 def main(args: Args) -> int:
     """Load, distill, compare, print."""
     log = str(args.log_dir) if args.log_dir else None
-    try:
+    with refused_in_a_line("Cannot distill the model", TypeError):
         path = args.file("distilled.npz")
         teacher, env_id = args.load()
         student = distill(teacher, env_id, tensorboard_log=log, **args.passed_on)
-    except REFUSED as error:
-        print(f"Cannot distill the model: {error}")
-        return 1
     args.finish(student, path)
     print(formula_table(student), args.compare(teacher, student), sep="\n\n")
     print(f"The student is in {path}. To shrink, explain or export it:")

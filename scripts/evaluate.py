@@ -5,8 +5,9 @@ python scripts/evaluate.py MODEL --render
 python scripts/evaluate.py MODEL --video-dir videos --episodes 3
 """
 
-from common.ending import INTERRUPTED, run_and_exit
+from common.ending import run_and_exit
 
+from contextlib import closing
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 from common.arguments import Count, Positive, check_folder
-from common.evaluation import make_environments, reason_of, render_modes
+from common.evaluation import make_environments, refused_in_a_line, render_modes
 from common.tables import make_console, print_line, show_table
 from oda_rl.agents.models import load_model
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
@@ -30,8 +31,8 @@ from oda_rl.agents.sb3.env_origin import EnvOrigin, find_environment
 
 # What to do for an environment that cannot be made again
 OTHERWISE = (
-    "Give --env-id: the id of an environment, also of one registered by your own module (module:id). Or "
-    "evaluate in Python, with evaluate_policy(model, env) of Stable-Baselines3."
+    " Give --env-id: the id of an environment, also of one registered by your own module (module:id). "
+    "Or evaluate in Python, with evaluate_policy(model, env) of Stable-Baselines3."
 )
 
 
@@ -53,20 +54,16 @@ class Args:
     """Record the episodes into this folder (needs moviepy: pip install 'oda_rl[video]')."""
 
 
-class UnseenError(ValueError):
-    """An environment does not have the requested render mode."""
-
-
 def choose_environments(args: Args, env_id: str, kwargs: dict[str, Any]) -> VecEnv:
     """Many environments at once, or a single one that is shown or recorded.
 
-    `kwargs` go to `gymnasium.make`. Raises an `UnseenError`, or the errors of `gymnasium.make`.
+    `kwargs` go to `gymnasium.make`. Raises its errors, or a ValueError if there is no such render mode.
     """
     mode = find_mode(args)
     if mode is not None:
         if mode not in (known := render_modes(env_id, **kwargs)):
             option, modes = "--render" if args.render else "--video-dir", ", ".join(known) or "none"
-            raise UnseenError(f"{env_id} has no render mode {mode} (it has {modes}): omit {option}.")
+            raise ValueError(f"it has no render mode {mode} (it has {modes}): omit {option}.")
         envs: VecEnv = DummyVecEnv([lambda: make_visible(args, env_id, kwargs)])
         envs.seed(args.seed)
         return envs
@@ -102,18 +99,6 @@ def check_spaces(model: OnlineAlgorithm, environments: VecEnv) -> None:
         raise ValueError(f"its actions are in {codec.space}, but those of the environment are in {done}")
 
 
-def run_episodes(args: Args, model: OnlineAlgorithm, environments: VecEnv) -> np.ndarray:
-    """Run the episodes, and close the environments; returns a row of returns and one of lengths."""
-    try:
-        return np.array(
-            evaluate_policy(
-                model, environments, args.episodes, return_episode_rewards=True, render=args.render
-            )
-        )
-    finally:
-        environments.close()
-
-
 def show(console: Console, name: str, model: OnlineAlgorithm, results: np.ndarray) -> None:
     """Print the results in an environment; `results` has a row of returns and one of lengths."""
     returns, lengths = results
@@ -143,41 +128,23 @@ def show_notes(console: Console, args: Args, model: OnlineAlgorithm) -> None:
 def main(args: Args) -> int:
     """Load, evaluate, print."""
     console = make_console()
-    try:
+    with refused_in_a_line("Cannot record the episodes"):
         check_folder("--video-dir", args.video_dir)
-    except ValueError as error:
-        print_line(console, f"Cannot record the episodes: {error}")
-        return 1
-    try:
+    with refused_in_a_line("Cannot load the model"):
         model = load_model(args.model)
-    except (FileNotFoundError, ValueError) as error:
-        print_line(console, f"Cannot load the model: {error}")
-        return 1
-    try:
+    with refused_in_a_line("Cannot make the environment", end=OTHERWISE):
         env_id, kwargs = (args.env_id, {}) if args.env_id else find_environment(model, exactly=False)
-    except ValueError as error:
-        print_line(console, f"Cannot make the environment: {error} {OTHERWISE}")
-        return 1
     name = EnvOrigin(kwargs).describe(env_id)
-    try:
+    with refused_in_a_line(f"Cannot make the environment {name}"):
         environments = choose_environments(args, env_id, kwargs)
-    except UnseenError as error:
-        print_line(console, str(error))
-        return 1
-    except (gym.error.Error, ImportError) as error:
-        print_line(console, f"Cannot make the environment {name}: {reason_of(error)}")
-        return 1
-    try:
-        check_spaces(model, environments)
-    except ValueError as error:
-        environments.close()
-        print_line(console, f"The model does not fit {name}: {error}")
-        return 1
-    try:
-        results = run_episodes(args, model, environments)
-    except KeyboardInterrupt:
-        print_line(console, "Interrupted.")
-        return INTERRUPTED
+    with closing(environments):
+        with refused_in_a_line(f"The model does not fit {name}"):
+            check_spaces(model, environments)
+        results = np.array(
+            evaluate_policy(
+                model, environments, args.episodes, return_episode_rewards=True, render=args.render
+            )
+        )
     show(console, name, model, results)
     show_notes(console, args, model)
     return 0

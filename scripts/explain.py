@@ -13,13 +13,12 @@ from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any
 
-import gymnasium as gym
 import tyro
 from matplotlib.backend_bases import FigureCanvasBase
 from numpy.typing import NDArray
 
 from common.arguments import Positive, check_output
-from common.evaluation import evaluate_command
+from common.evaluation import evaluate_command, refused_in_a_line
 from common.pictures import plt, save
 from common.reading import ESTIMATORS, load, read_samples, train_again
 from oda_rl.agents.explain import (
@@ -140,7 +139,7 @@ def check(args: Args) -> None:
 
 def main(args: Args) -> int:
     """Load, explain, print."""
-    try:
+    with refused_in_a_line("Cannot explain the model"):
         check(args)
         if args.html is not None:
             write_html(args, args.html)
@@ -152,9 +151,6 @@ def main(args: Args) -> int:
         table = explain_policy(model)
         explanation = None if args.observation is None else explain_observation(model, args.observation)
         picture, markdown = write(args, table, explanation)
-    except (FileNotFoundError, ImportError, ValueError, gym.error.Error) as error:
-        print(f"Cannot explain the model: {error}")
-        return 1
     print(policy_sheet(table, args.cells), policy_summary(table), sep="\n\n", end="\n\n")
     if explanation is not None:
         print(explanation_summary(table, explanation))

@@ -19,6 +19,7 @@ import numpy as np
 import tyro
 from gymnasium import spaces
 
+from common.evaluation import refused_in_a_line
 from oda_rl._types import Array
 from oda_rl.agents import DistilledPolicy
 from oda_rl.agents.export import PolicyProgram, export_policy
@@ -181,12 +182,9 @@ def run_compiled(
 def main(args: Args) -> int:
     """Load, write, compare, print."""
     path = args.to or args.model.with_name("policy.py")
-    try:
+    with refused_in_a_line("Cannot export the model"):
         model = load_model(args.model)
         program = export_policy(model, path, args.digits)
-    except (FileNotFoundError, ImportError, ValueError) as error:
-        print(f"Cannot export the model: {error}")
-        return 1
     states = draw_states(model, program)
     found, how = run_exported(path, program, states)
     size = path.stat().st_size / 1000

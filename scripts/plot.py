@@ -13,11 +13,11 @@ from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any, Literal
 
-import gymnasium as gym
 import numpy as np
 import tyro
 
 from common.arguments import check_folder, whole
+from common.evaluation import refused_in_a_line
 from common.pictures import plt, save
 from common.reading import load, read_samples, train_again
 from oda_rl import plotting
@@ -124,7 +124,7 @@ def check(view: plotting.View, args: Args) -> None:
 
 def main(args: Args) -> int:
     """Load the model, draw it, and print where the pictures are."""
-    try:
+    with refused_in_a_line("Cannot plot the model"):
         check_folder("--out", args.out)
         model = load(args.model)
         view = plotting.view_of(model)
@@ -132,9 +132,6 @@ def main(args: Args) -> int:
         folder = args.out or args.model.parent
         folder.mkdir(parents=True, exist_ok=True)
         written = draw(model, args, folder)
-    except (FileNotFoundError, ImportError, ValueError, gym.error.Error) as error:
-        print(f"Cannot plot the model: {error}")
-        return 1
     if not written:
         return 1
     names = view.feature_names

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import tyro
 
+from common.evaluation import refused_in_a_line
 from common.pictures import save
-from common.teachers import REFUSED, StudentOptions, what_next
+from common.teachers import StudentOptions, what_next
 from oda_rl.agents import DistilledPolicy
 from oda_rl.agents.distill import Front, shrink
 from oda_rl.agents.distill.formulas import draw_page, formula_table
@@ -40,13 +41,10 @@ def write(path: Path, front: Front, student: DistilledPolicy) -> list[Path]:
 
 def main(args: Args) -> int:
     """Load, shrink, write, print."""
-    try:
+    with refused_in_a_line("Cannot shrink the model", TypeError):
         path = args.file("shrunk.npz")
         teacher, env_id = args.load()
         front = shrink(teacher, env_id, tolerance=args.tolerance, **args.passed_on)
-    except REFUSED as error:
-        print(f"Cannot shrink the model: {error}")
-        return 1
     student = front.smallest(args.tolerance)
     args.finish(student, path)
     files = write(path, front, student)

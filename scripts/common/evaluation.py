@@ -1,5 +1,8 @@
 """Environments in which policies are evaluated or shown, and the command that does so."""
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from shlex import quote
 from typing import Any
 
@@ -30,6 +33,19 @@ def reason_of(error: Exception) -> str:
     if isinstance(error, gym.error.DependencyNotInstalled) and name in EXTRAS:
         return f'{name} is not installed: pip install -c constraints.txt -e ".[agents,{EXTRAS[name]}]"'
     return str(error)
+
+
+@contextmanager
+def refused_in_a_line(beginning: str, *more: type[Exception], end: str = "") -> Iterator[None]:
+    """Exit with 1 and a line, the reason after `beginning`, if a file, option or environment is refused.
+
+    `more` are further errors to report so; `end` follows the reason.
+    """
+    try:
+        yield
+    except (FileNotFoundError, ImportError, ValueError, gym.error.Error, *more) as error:
+        print(f"{beginning}: {reason_of(error)}{end}")
+        sys.exit(1)
 
 
 def render_modes(env_id: str, **kwargs: Any) -> list[str]:

@@ -5,7 +5,6 @@ from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any, Literal
 
-import gymnasium as gym
 import tyro
 
 from common.arguments import Count, Positive, check_output, whole
@@ -23,9 +22,6 @@ PASSED_ON = (
     *("seed", "max_cells", "local_model", "cells_of", "rounds", "steps_per_round"),
     *("judge", "eval_episodes"),
 )
-
-# Errors that are reported in one line: a file, teacher, environment or option is not accepted
-REFUSED = (FileNotFoundError, ImportError, TypeError, ValueError, gym.error.Error)
 
 
 @dataclass

@@ -32,15 +32,14 @@ def load(name):
 def call_script(name, *arguments):
     """Run a script here; returns its exit code."""
     script, arguments = load(name), [str(argument) for argument in arguments]
-    try:
-        args = (
-            script.parse(arguments)
-            if hasattr(script, "parse")
-            else tyro.cli(script.Args, args=arguments)
-        )
-        return script.main(args) or 0
-    except SystemExit as end:
-        return end.code or 0
+
+    def main():
+        has_own = hasattr(script, "parse")
+        return script.main(script.parse(arguments) if has_own else tyro.cli(script.Args, args=arguments))
+
+    with pytest.raises(SystemExit) as ended:
+        script.run_and_exit(main)
+    return ended.value.code or 0
 
 
 @pytest.fixture(scope="session")

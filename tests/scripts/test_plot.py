@@ -35,7 +35,10 @@ def drawn(folder):
 
 
 def draw(script, *args, **options):
-    return script.main(script.Args(*args, **options))
+    try:
+        return script.main(script.Args(*args, **options))
+    except SystemExit as ended:
+        return ended.code
 
 
 def test_the_command_line(agent, tmp_path, run):
