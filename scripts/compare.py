@@ -31,7 +31,7 @@ from benchmarks.comparison import (
     pooled_rows,
 )
 from benchmarks.plans import OURS, Algorithm, Plan, find_options, find_ours, refuse
-from benchmarks.runs import Made, carry_out, find_kept, print_run, replace_file, write_csv
+from benchmarks.runs import Made, carry_out, find_kept, replace_file, write_csv
 from benchmarks.tasks import find_threshold
 from common.arguments import Count, Positive, check_lists, typed_again
 from common.evaluation import evaluate_command
@@ -192,8 +192,8 @@ def main(args: Args) -> int:
         return 1
     args.output.mkdir(parents=True, exist_ok=True)
     print_plans(plans, args, console)
-    on_run = partial(print_run, console=console)
-    made = carry_out(plans, args.seeds, args.output / "runs", console, args, args.fresh, on_run)
+    runs = args.output / "runs"
+    made = carry_out(plans, args.seeds, runs, console, args, args.fresh, say_runs=True)
     by_env = {field.env_id: field for field in fields}
     for plan, runs in zip(plans, made.runs, strict=True):
         if runs:

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from benchmarks.comparison import Entry
 from benchmarks.plans import Plan
-from benchmarks.runs import INTERRUPTED, carry_out, print_run
+from benchmarks.runs import INTERRUPTED, carry_out
 from benchmarks.tasks import find_threshold
 from common.arguments import Count, NonNegative, Positive, one_of
 from common.tables import show_table
@@ -117,14 +117,7 @@ def run_encodings(args: Encodings, console: Console) -> int:
         for env_id in shown.values()
     ]
     # in this process, as others do not have these environments registered
-    made = carry_out(
-        plans,
-        args.seeds,
-        args.log_dir,
-        console,
-        Where(n_jobs=1),
-        on_run=partial(print_run, console=console),
-    )
+    made = carry_out(plans, args.seeds, args.log_dir, console, Where(n_jobs=1), say_runs=True)
     titles = {env_id: title for title, env_id in shown.items()}
     rows = []
     for plan, runs in zip(plans, made.runs, strict=True):

@@ -1,4 +1,4 @@
-"""Return against numbers of readable policies: ours, distilled and shrunk, and decision trees."""
+"""Return against numbers of readable policies: ours, distilled ones, and decision trees."""
 
 import json
 from collections.abc import Sequence
@@ -17,34 +17,22 @@ from benchmarks.tasks import TASKS, find_task
 from benchmarks.training import EVALUATION_SEED
 from common.arguments import Count, Positive, one_of
 from common.measuring import interquartile_mean
-from common.pictures import BLUE, CODE, GREEN, GREY, ORANGE, PINK, make_panels, number_axis, save
+from common.pictures import BLUE, GREEN, GREY, ORANGE, PINK, make_panels, number_axis, save
 from common.tables import show_table, to_markdown
 from oda_rl.agents import DistilledPolicy, TwoTimescaleAC
-from oda_rl.agents.distill import polish, shrink
+from oda_rl.agents.distill import polish
 from oda_rl.agents.distill.dagger import Distillation
 from oda_rl.agents.distill.play import Judge
 from oda_rl.agents.models import load_model
 from sb3_zoo import make_zoo_agent
 
-Kind = Literal[
-    "trained",
-    "distilled",
-    "polished",
-    "shrunk",
-    "shrunk by states",
-    "tree",
-    "sixty",
-    "sixty leaves",
-    "sixty tree",
-]
+Kind = Literal["trained", "distilled", "polished", "tree", "sixty", "sixty tree"]
 # Trees get as many numbers as our policies of this kind, and are distilled with the same options
 TREES: dict[str, Kind] = {"tree": "distilled", "sixty tree": "sixty"}
 SIXTY: dict[str, Any] = {"max_cells": 60, "rounds": 5, "softness": 0.5}
-# The same with the leaves of one of our own trees as cells
-LEAVES = SIXTY | {"cells_of": "tree"}
 # Marker and colour of each kind in the picture
 MARKS = {
-    **{"trained": ("s", GREY), "distilled": ("o", BLUE), "polished": ("D", PINK), "shrunk": ("^", CODE)},
+    **{"trained": ("s", GREY), "distilled": ("o", BLUE), "polished": ("D", PINK)},
     **{"tree": ("v", GREEN), "sixty": ("h", ORANGE), "sixty tree": ("X", "#8fbc8f")},
 }
 PPO_STEPS = 1_000_000
@@ -92,7 +80,7 @@ CASES = (
 
 @dataclass
 class Programs:
-    """Return against numbers of small policies: trained, distilled, polished, shrunk, and trees.
+    """Return against numbers of small policies: trained, distilled, polished, and trees.
 
     Teachers are TwoTimescaleAC as in `benchmark.py agent`, one for each seed. On LunarLander the teacher
     of all seeds is one PPO of a million steps with RL Zoo's settings.
@@ -103,7 +91,7 @@ class Programs:
     )
     """Some of the six environments."""
     kinds: tuple[Kind, ...] = ("trained", "distilled", "polished", "tree")
-    """Kinds of policies. Shrunk ones and those of 60 cells take a few minutes each; a separate table
+    """Kinds of policies. Those of 60 cells take a few minutes each; a separate table
     compares 60 cells with their teachers and with trees of as many numbers."""
     seeds: tuple[Count, ...] = tuple(range(10))
     """Seeds of teachers and students."""
@@ -169,13 +157,7 @@ def _make(args: Programs, case: Case, kind: Kind, seed: int) -> tuple[Any, int]:
     teacher = _teacher(args, case, seed)
     if kind == "trained":
         return teacher, _numbers_of(teacher)
-    if kind in ("shrunk", "shrunk by states"):
-        judge = "states" if kind == "shrunk by states" else "return"
-        options = {**case.options, "rounds": 5, "judge": judge}
-        front = shrink(teacher, case.env_id, seed=seed, **options)
-        small = front.smallest(0.02)
-        return small, small.n_parameters
-    own = {"sixty": SIXTY, "sixty leaves": LEAVES, "polished": case.polished}
+    own = {"sixty": SIXTY, "polished": case.polished}
     options = own.get(TREES.get(kind, kind), case.options)
     student = DistilledPolicy(env=case.env_id, seed=seed, **options)
     if kind in TREES:

@@ -5,7 +5,7 @@ import io
 import json
 import time
 from collections import defaultdict
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -136,12 +136,11 @@ def carry_out(
     console: Console,
     where: Where,
     fresh: bool = False,
-    on_run: Callable[[Plan, Run], None] | None = None,
+    say_runs: bool = False,
 ) -> Made:
     """Make the runs of all plans and seeds that are not stored under `log_dir`, with a progress bar.
 
-    With `fresh`, make all runs. When a run ends, it is stored, and `on_run` is called with its plan and
-    the run.
+    With `fresh`, make all runs. When a run ends, it is stored and, with `say_runs`, a line is printed.
     """
     made = Made([])
     if not plans:
@@ -163,8 +162,8 @@ def carry_out(
                 else:
                     keep(plans[i], folders[i], run, files)
                     found[i][seed] = run
-                    if on_run is not None:
-                        on_run(plans[i], run)
+                    if say_runs:
+                        _print_run(plans[i], run, console)
                 progress.advance(bar)
     except KeyboardInterrupt:
         made.interrupted = True
@@ -175,7 +174,7 @@ def carry_out(
     return made
 
 
-def print_run(plan: Plan, run: Run, console: Console) -> None:
+def _print_run(plan: Plan, run: Run, console: Console) -> None:
     """Print a line on a run that has ended."""
     console.print(
         f"  {plan.algorithm} on {plan.env_id}, seed {run['seed']}: return {run['mean']:.1f} "

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -15,7 +14,7 @@ from rich.console import Console
 from benchmarks.agent_pictures import ZOO_SUFFIX, draw_curves, draw_summary
 from benchmarks.comparison import Entry, Field, algorithms_of, mean_text, pooled_rows
 from benchmarks.plans import RANDOM, Plan, find_ours
-from benchmarks.runs import INTERRUPTED, Made, carry_out, print_run, read_newest, replace_file, write_csv
+from benchmarks.runs import INTERRUPTED, Made, carry_out, read_newest, replace_file, write_csv
 from benchmarks.tasks import SUITE, Task, find_task, short_name
 from benchmarks.training import Run
 from common.arguments import Count, Positive, PositiveReal
@@ -273,8 +272,7 @@ def run_suite(args: Suite, console: Console) -> int:
         kept = read_newest(args.log_dir, console)
         made = Made([next((runs for own, runs, _ in kept if own == plan), []) for plan in plans])
     else:
-        on_run = partial(print_run, console=console)
-        made = carry_out(plans, args.seeds, args.log_dir, console, args, on_run=on_run)
+        made = carry_out(plans, args.seeds, args.log_dir, console, args, say_runs=True)
     by_task = {task: Field(task.env_id, float("inf"), task.best) for task in tasks}
     for (label, task, plan), own in zip(labelled, made.runs, strict=True):
         runs = own or known.get((task.env_id, label, plan.total_timesteps))

@@ -32,7 +32,7 @@ from sklearn.svm import SVC, SVR
 from threadpoolctl import threadpool_limits
 
 from benchmarks.data_sets import COLLECTIONS, find, load
-from benchmarks.regression import show_regression, show_regression_stream
+from benchmarks.regression import show_regression
 from common.arguments import Count, Jobs, Positive, whole
 from common.measuring import timed
 from common.tables import show_table
@@ -244,4 +244,3 @@ def run_supervised(args: Supervised, console: Console) -> None:
     if args.regression:
         with threadpool_limits(args.threads):
             show_regression(console)
-            show_regression_stream(console)

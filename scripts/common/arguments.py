@@ -93,13 +93,12 @@ def check_lists(args: Any, *may_be_empty: str) -> str | None:
     return None
 
 
-def open_out(args: Any) -> bool:
-    """Make the folder `args.out`, or print which list of values is empty; returns whether to go on."""
-    if mistake := check_lists(args):
+def open_out(args: Any, *may_be_empty: str) -> None:
+    """Make the folder `args.out`; exit with 1 and a line if `check_lists` finds a mistake."""
+    if mistake := check_lists(args, *may_be_empty):
         print(mistake)
-        return False
+        sys.exit(1)
     args.out.mkdir(parents=True, exist_ok=True)
-    return True
 
 
 def check_folder(option: str, path: Path | None) -> None:

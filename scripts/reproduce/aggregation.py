@@ -35,7 +35,7 @@ from rich.console import Console
 
 from benchmarks.literal_q import BOUNDS, READINGS, Choices, run
 from benchmarks.plans import Plan, refuse
-from benchmarks.runs import INTERRUPTED, carry_out, print_run
+from benchmarks.runs import INTERRUPTED, carry_out
 from benchmarks.training import Run
 from common import ending
 from common.arguments import Count, Positive, open_out, real
@@ -198,8 +198,7 @@ def run_all(args: Args, console: Console) -> tuple[list[Result], bool]:
     """
     plans = make_plans(args, console)
     made = carry_out(
-        *(list(plans.values()), args.seeds, args.out / "runs", console, args, args.fresh),
-        partial(print_run, console=console),
+        *(list(plans.values()), args.seeds, args.out / "runs", console, args, args.fresh), say_runs=True
     )
     results = [to_result(*key, runs) for key, runs in zip(plans, made.runs, strict=True) if runs]
     if made.interrupted:
@@ -253,32 +252,9 @@ def table_of(results: list[Result]) -> str:
     return to_markdown((*columns, "seeds"), rows, left=2)
 
 
-def verdicts_of(results: list[Result], against: str) -> str:
-    """Compare each result of another method with our largest one of no more cells, or numbers."""
-    ours = [result for result in results if result.method in (OURS, LIMITED)]
-    lines = []
-    for other in (r for r in results if r.method not in (OURS, LIMITED, LITERAL)):
-        # 5 % more is allowed, as the median K over seeds need not be a whole number
-        most = 1.05 * getattr(other, against)
-        finest = max(
-            (r for r in ours if getattr(r, against) <= most),
-            key=lambda r: getattr(r, against),
-            default=None,
-        )
-        if finest is not None:
-            word = "better" if finest.timesteps > other.timesteps else "no better"
-            lines.append(
-                f"- ours with {getattr(finest, against):,.0f} {against} ({finest.setting}): "
-                f"{finest.timesteps:.1f}, {word} than {METHODS[other.method][0]} with "
-                f"{getattr(other, against):,.0f}: {other.timesteps:.1f}"
-            )
-    return "\n".join(lines) + "\n"
-
-
 def main(args: Args) -> int:
     """Run everything, and write the results; returns the exit code."""
-    if not open_out(args):
-        return 1
+    open_out(args)
     console = make_console()
     if args.full:
         args.total_timesteps, args.seeds, args.eval_episodes = 300_000, tuple(range(10)), 50
@@ -292,11 +268,9 @@ def main(args: Args) -> int:
     if not results:
         console.print("Nothing has been run.")
         return code
-    verdicts = [verdicts_of(results, against) for against in ("cells", "numbers")]
-    table = "\n".join([table_of(results), *verdicts])
     figure = draw(results, args.total_timesteps)
     figure.savefig(args.out / "timesteps.pdf")
-    write_down(args.out, {"timesteps": figure}, table)
+    write_down(args.out, {"timesteps": figure}, table_of(results))
     return code
 
 

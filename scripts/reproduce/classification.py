@@ -283,10 +283,9 @@ def draw_poor_start(args: Args) -> Figure:
     return figure
 
 
-def main(args: Args) -> int:
-    """Run everything, and write the results; returns the exit code."""
-    if not open_out(args):
-        return 1
+def main(args: Args) -> None:
+    """Run everything, and write the results."""
+    open_out(args)
     warnings.simplefilter("ignore", ConvergenceWarning)
     loaded, results = {}, {}
     for name in args.datasets:
@@ -301,7 +300,6 @@ def main(args: Args) -> int:
     if loaded:
         pictures["accuracy_by_samples_and_codevectors"] = draw_paths(loaded, args)
     write_down(args.out, pictures, table_of(results))
-    return 0
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from rich.table import Table
 from sklearn.base import clone, is_classifier
 
 from benchmarks.trees import template
-from common.arguments import Count, Positive, whole
+from common.arguments import Count, Positive, open_out, whole
 from common.measuring import timed
 from common.pictures import save
 from common.tables import make_console, make_table
@@ -272,7 +272,7 @@ def race_table(races: list[Race]) -> Table:
 def main(args: Args) -> None:
     """Run everything, and write the results."""
     console = make_console()
-    args.out.mkdir(parents=True, exist_ok=True)
+    open_out(args, "compared_seeds")
     outcomes = [run(case, args) for case in track(cases(args), "Figures", transient=True)]
     for one in outcomes:
         name = one.case.name.replace(",", "").replace(" ", "_").lower()

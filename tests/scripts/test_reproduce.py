@@ -132,6 +132,11 @@ def test_an_empty_list_is_refused(run, tmp_path, name, option):
     )
 
 
+def test_a_seed_that_counts_twice_is_refused(run, tmp_path):
+    code, output = run("reproduce/trees", "--compared-seeds", 1, 1, "--out", tmp_path)
+    assert (code, output.strip()) == (1, "--compared-seeds must have no duplicates, got [1, 1].")
+
+
 def test_kernels(tmp_path, run):
     _, output = run("reproduce/kernels", "--seeds", 2, "--n-samples", 600, "--out", tmp_path)
     assert "BARRETTE from 1" in output
@@ -168,7 +173,9 @@ def test_trees(tmp_path, run, script, monkeypatch):
 def test_an_interrupted_aggregation_ends_with_the_code_of_ctrl_c(tmp_path, run, script, monkeypatch):
     own = script("reproduce/aggregation")
     made = sys.modules["benchmarks.runs"].Made
-    monkeypatch.setattr(own, "carry_out", lambda plans, *_: made([[] for _ in plans], interrupted=True))
+    monkeypatch.setattr(
+        own, "carry_out", lambda plans, *_, **__: made([[] for _ in plans], interrupted=True)
+    )
     code, output = run("reproduce/aggregation", "--out", tmp_path, "--methods", "UniformGridQ")
     assert (code, "Interrupted." in output) == (130, True)
 
