@@ -189,7 +189,7 @@ def print_command(args: Agent, console: Console, options: str = "") -> None:
 
 def draw_kept(args: Agent, console: Console) -> None:
     """Draw and tabulate the stored runs, with 95 % bootstrap intervals of the IQM."""
-    log_dir, path = args.log_dir, args.log_dir / "return_by_numbers"
+    log_dir, path = args.log_dir, args.log_dir / "return_by_numbers.png"
     entries, rows = [], []
     newest = sorted(
         read_newest(log_dir, console), key=lambda kept: (kept[0].algorithm, kept[1][0]["numbers"])
@@ -210,10 +210,8 @@ def draw_kept(args: Agent, console: Console) -> None:
         return
     columns = ("task", "algorithm", "numbers", "IQM", "95 % interval", "seeds", "")
     show_table(console, "Return against numbers stored", columns, rows, left=2)
-    figure = draw_by_numbers(entries)
-    figure.savefig(path.with_suffix(".pdf"))
-    save(figure, path.with_suffix(".png"))
-    console.print(f"The picture is {path.with_suffix('.png')} (and .pdf).", highlight=False)
+    save(draw_by_numbers(entries), path)
+    console.print(f"The picture is {path}.", highlight=False)
 
 
 def print_paths(args: Agent, entries: list[Entry], interrupted: bool, console: Console) -> None:

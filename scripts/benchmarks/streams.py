@@ -87,7 +87,6 @@ def learners(seed: int) -> dict[str, Callable[[], Any]]:
         "last class": LastClass,
         "ODA": lambda: Stream(ODAClassifier(random_state=seed)),
         "ODA, linear": lambda: Stream(ODAClassifier(local_model="linear", random_state=seed)),
-        "ODA, never forgets": lambda: Stream(ODAClassifier(forgetting=None, random_state=seed)),
         "ODA, tree": lambda: Stream(MultiResolutionODA(ODAClassifier(), random_state=seed)),
         "HAT": lambda: tree.HoeffdingAdaptiveTreeClassifier(seed=seed),
         "ARF": lambda: forest.ARFClassifier(seed=seed),
@@ -273,8 +272,8 @@ def run_streams(args: Streams, console: Console) -> int:
     _show_measured(args, {name: every[name] for name in names}, chosen, console)
     show_single(console, args.seed)
     console.print(
-        "ODA: ODAClassifier as it is, with local logits, without forgetting, and as a tree. HAT, ARF, "
-        "softmax: river's adaptive Hoeffding tree, adaptive random forest and softmax regression."
+        "ODA: ODAClassifier as it is, with local logits, and as a tree. HAT, ARF, softmax: river's "
+        "adaptive Hoeffding tree, adaptive random forest and softmax regression."
     )
     return 0
 

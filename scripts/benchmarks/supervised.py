@@ -69,7 +69,7 @@ class Supervised(Where):
     threads: Positive = 1
     """Threads of BLAS and OpenMP; every model has one job."""
     regression: bool = True
-    """Also print the tables of regression on functions, against a tree with as many leaves."""
+    """Also print the table of regression on functions, against a tree with as many leaves."""
 
 
 class Result(NamedTuple):

@@ -122,8 +122,9 @@ def show_gaussians(args: Trees, console: Console) -> None:
     title = f"Two classes of Gaussians in the plane, {N_TRAINING} training samples: medians"
     columns = ("", "K", "all cells", "presented", "ms", "training error, %", "test error, %")
     show_table(console, title, columns, rows, left=0)
-    errors = (np.array([row[4:] for row in found[name]]) for name in (TREE, FLAT))
-    training, test = (np.subtract(*errors) <= 1e-9).sum(axis=0)
+    pairs = list(zip(found[TREE], found[FLAT], strict=True))
+    training = sum(tree.training_error <= flat.training_error + 1e-9 for tree, flat in pairs)
+    test = sum(tree.test_error <= flat.test_error + 1e-9 for tree, flat in pairs)
     console.print(
         f"ms: processor time of a fit. The tree has no larger error than the flat classifier of K = 100 "
         f"in {training} of {len(args.seeds)} seeds (training), and in {test} (test)."

@@ -268,9 +268,8 @@ def main(args: Args) -> int:
     if not results:
         console.print("Nothing has been run.")
         return code
-    figure = draw(results, args.total_timesteps)
-    figure.savefig(args.out / "timesteps.pdf")
-    write_down(args.out, {"timesteps": figure}, table_of(results))
+    pictures = {"timesteps": draw(results, args.total_timesteps)}
+    write_down(args.out, pictures, table_of(results))
     return code
 
 
