@@ -12,7 +12,6 @@ import sys
 import time
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import tyro
@@ -54,26 +53,23 @@ class Args:
 
 def run_attack(name: str, args: Args, seconds: float, console: Console) -> list[Outcome]:
     """Run one attack until the time is over or all trials are done, with a progress bar."""
+    attack, seed = ATTACKS[name], [args.seed, zlib.crc32(name.encode())]
+    forbidden = FORBIDDEN if name in files.ATTACKS else ()
+    end = time.monotonic() + seconds
+    found: list[Outcome] = []
+    number, trials = (args.number or 0), (1 if args.number is not None else args.trials)
     # Without a refresh thread, because children are forked meanwhile.
     with Progress(console=console, transient=True, auto_refresh=False) as progress:
         task = progress.add_task(name, total=args.trials)
-        return list(_trials(name, args, seconds, lambda: progress.update(task, advance=1, refresh=True)))
-
-
-def _trials(name: str, args: Args, seconds: float, on_trial: Callable[[], None]) -> Iterator[Outcome]:
-    attack, seed = ATTACKS[name], [args.seed, zlib.crc32(name.encode())]
-    forbidden = FORBIDDEN if name in files.ATTACKS else ()
-    end, done = time.monotonic() + seconds, 0
-    number, trials = (args.number or 0), (1 if args.number is not None else args.trials)
-    while done < trials if trials is not None else time.monotonic() < end:
-        most = BATCH if trials is None else min(BATCH, trials - done)
-        for outcome in run_trials(attack, range(number, number + most), seed, forbidden):
-            on_trial()
-            done += 1
-            yield outcome
-            if trials is None and time.monotonic() >= end:
-                return
-        number += most
+        while len(found) < trials if trials is not None else time.monotonic() < end:
+            most = BATCH if trials is None else min(BATCH, trials - len(found))
+            for outcome in run_trials(attack, range(number, number + most), seed, forbidden):
+                progress.update(task, advance=1, refresh=True)
+                found.append(outcome)
+                if trials is None and time.monotonic() >= end:
+                    break
+            number += most
+    return found
 
 
 def show(console: Console, name: str, found: list[Outcome]) -> int:
