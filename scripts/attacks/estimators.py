@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 
 from attacks.interrupting import alike, interrupt, some_lines
@@ -172,11 +172,12 @@ PARAMETERS: dict[str, tuple[Any, ...]] = {
     "window": (20, 80),
     "max_children": (2, 5),
     "layers": (1, 3),
-    "rule": ("nearest", "density"),
+    "rule": ("nearest", "bayes"),
     "mode": ("majority",),
     "local_model": ("constant", "linear"),
     "bifurcation": ("perturb", "critical"),
 }
+OF_CLASSIFIERS = PARAMETERS | {"local_model": ("auto", None)}
 
 
 def reload(model: Any) -> Any:
@@ -204,11 +205,12 @@ def learn(model: Any, name: str, how: str, rows: np.ndarray) -> str:
 
 def set_parameter(model: Any, rng: np.random.Generator) -> str:
     """Set a random parameter to a random value; return which."""
-    found = [key for key in model.get_params() if key.rpartition("__")[2] in PARAMETERS]
+    accepted = OF_CLASSIFIERS if is_classifier(model) else PARAMETERS
+    found = [key for key in model.get_params() if key.rpartition("__")[2] in accepted]
     if not found:
         return "no parameter"
     key = found[rng.integers(len(found))]
-    values = PARAMETERS[key.rpartition("__")[2]]
+    values = accepted[key.rpartition("__")[2]]
     value = values[rng.integers(len(values))]
     model.set_params(**{key: value})
     return f"{key} = {value}"

@@ -173,6 +173,17 @@ def test_numbers_end_finite_or_in_a_named_error(module):
     assert set(found) <= {"refused", "equal", "valid"}, found
 
 
+@pytest.mark.parametrize("name", ["ODAClassifier", "Tree of classes"])
+def test_classifiers_accept_the_values_that_their_parameters_are_changed_to(name, module):
+    estimators = module("attacks.estimators")
+    for parameter in ("rule", "local_model"):
+        for value in estimators.OF_CLASSIFIERS[parameter]:
+            model = estimators.SMALL[name]()
+            [key] = [key for key in model.get_params() if key.rpartition("__")[2] == parameter]
+            model.set_params(**{key: value})
+            assert estimators.learn(model, name, "fit", np.arange(240)) == ""
+
+
 def test_models_go_on_from_states_of_elsewhere(module):
     learners = module("attacks.learners")
     names = list(learners.CASES)
