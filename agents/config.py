@@ -19,8 +19,6 @@ class _AnnealedConfig(Config):
     fixed_by_learning = frozenset(
         ["optimism", "growth_steps", "growth_fraction", "growth_cells", "growth_hold"]
     )
-
-    earlier = MappingProxyType({"gamma_halving": math.inf})
     has_critic: ClassVar[bool]
     # Defaults that None stands for: without a table of states, and with one
     usual: ClassVar[MappingProxyType[str, tuple[float, float]]] = MappingProxyType({})
@@ -32,13 +30,6 @@ class _AnnealedConfig(Config):
         "only steps in which the critic explains returns well. Default: inf, or 50,000 for "
         "TwoTimescaleAC with continuous actions.",
         "(0, inf]",
-    )
-    criterion: Literal["discounted", "average"] = setting(
-        "discounted",
-        "Maximise the discounted sum of rewards or, for continuing tasks, the average reward per step.",
-    )
-    average_rate: float = setting(
-        0.001, "Stepsize of the estimate of the average reward, for criterion='average'.", "(0, 1]"
     )
     minimise: bool = setting(False, "Whether the environment returns costs to minimise, not rewards.")
     trace_decay: float = setting(

@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
-from types import MappingProxyType, NoneType, UnionType
+from types import NoneType, UnionType
 from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
 import numpy as np
@@ -83,13 +83,10 @@ class Config:
     fixed, fixed_by_learning : frozenset of str
         The fields that cannot be changed once a model has been made, and those that cannot be changed
         once values are learned.
-    earlier : dict
-        The fields that older model files lack, with the values that those models were trained with.
     """
 
     fixed: ClassVar[frozenset[str]] = frozenset()
     fixed_by_learning: ClassVar[frozenset[str]] = frozenset()
-    earlier: ClassVar[Mapping[str, Any]] = MappingProxyType({})
 
     def __post_init__(self) -> None:
         for one in fields(self):

@@ -105,8 +105,9 @@ def scale_schema(warmup_steps: int, observations: Any, row_length: int) -> Schem
 
     learned = {"centre": "float[obs]", "scale": "float[obs] in (0, inf)"}
     learned |= dict.fromkeys(("lowest", "highest"), "float[obs] in [-inf, inf]")
-    learned |= {"coarse?": "float[obs] in [1, inf)", "last?": "float[lasts, obs] in [-inf, inf]"}
-    learned |= {"transitions?": f"float[transitions, {row_length}]"}
+    learned["coarse"] = "float[obs] in [1, inf)"
+    learned["last?"] = "float[lasts, obs] in [-inf, inf]"  # in the warm-up only, as the transitions
+    learned["transitions?"] = f"float[transitions, {row_length}]"
     return _warm_up(warmup_steps, learned, counts if observations.is_table else lambda state: True)
 
 
@@ -128,7 +129,7 @@ def _warm_up(longest: int, learned: dict[str, str], is_sound: Callable[[Any], bo
 
         Afterwards there are none, or the `steps` visited ones, followed by those that are remembered.
         """
-        known, n, steps = state["is_known"], len(state["seen"]), state.get("steps", longest)
+        known, n, steps = state["is_known"], len(state["seen"]), state["steps"]
         most = np.abs(state["seen"][steps if known else 0 :]).max(initial=0.0)
         right = (n == 0 or steps <= n <= 2 * steps) if known else n < steps
         right = right and most <= LARGEST
@@ -145,7 +146,7 @@ def _warm_up(longest: int, learned: dict[str, str], is_sound: Callable[[Any], bo
             "a positive and finite range or scale",
         )
 
-    entries = {"is_known": "bool", "steps?": f"int in [2, {longest}]"}
+    entries = {"is_known": "bool", "steps": f"int in [2, {longest}]"}
     return Rules({**entries, "seen": "float[seen, obs] in [-inf, inf]", **learned}, fits)
 
 
@@ -244,8 +245,7 @@ def _axes(place: str, n_numbers: int, around: Any, sizes: Sizes) -> Schema:
 
 def _hyperparameters(agent: Any, around: Any, sizes: Sizes) -> Schema:
     config = agent.config_class(**around["hyperparameters"])
-    optional = config.earlier
-    return {one.name + "?" * (one.name in optional): anything for one in fields(config)}
+    return {one.name: anything for one in fields(config)}
 
 
 def _learner(agent: Any, around: Any, sizes: Sizes) -> Schema:

@@ -95,8 +95,8 @@ class WarmUp(ABC):
     def set_state(self, state: dict[str, Any]) -> None:
         """Continue from the result of `get_state`."""
         self.is_known = bool(state["is_known"])
-        self.warmup_steps = state.get("steps", self.warmup_steps)
-        for name in self._learned().keys() & state.keys():  # older files lack some
+        self.warmup_steps = state["steps"]
+        for name in self._learned():
             setattr(self, name, np.array(state[name], dtype=np.float64))
         self._prepare()
         if not self.is_known:

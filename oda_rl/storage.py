@@ -41,7 +41,7 @@ from oda_rl._archive import (
 from oda_rl._schema import NotStoredError, RefusedError, Schema, check
 
 FORMAT = "oda_rl"
-VERSION = 6
+VERSION = 7
 # Most characters of a name that the name of its temporary file begins and ends with
 MOST_KEPT = 20
 SB3 = "_stable_baselines3_version"
@@ -198,7 +198,7 @@ def load(path: PathOrFile, kind: str, schema: Schema) -> State:
     TypeError
         If `path` is not a path or a binary file, or cannot seek, as a pipe.
     ModelFileError
-        If the file is damaged, not from this package, written by another version of it, holds another
+        If the file is damaged, not from this package, of another format version, holds another
         kind of model, or anything that the schema does not accept.
     """
     with _opened(path) as (archive, name):

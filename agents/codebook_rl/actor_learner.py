@@ -171,15 +171,11 @@ class ActorCriticLearner(TwoTimescaleLearner):
         help if rewards are for going on, with little at the end. With discrete actions it is used only
         if all other rewards are costs of actions.
         """
-        if self.config.criterion == "average":
-            return 0.0
         figures = self.numbers.figures
         return float(figures[names.COMMON_VALUE]) or min(float(figures[names.BEST_ENDING]), LARGEST)
 
     def _common_value(self) -> float:
         """The value of receiving for ever what all rewards of the warm-up had in common; else 0."""
-        if self.config.criterion != "discounted":
-            return 0.0
         common = float(self.numbers.figures[names.LOWEST_REWARD])
         if self.actions.is_continuous and self.numbers.counters[names.INFORMATIVE]:
             common = 0.0  # an episode terminated, possibly after the end of the record

@@ -184,14 +184,12 @@ def make_numbers() -> names.Numbers:
 
 def fill_numbers(numbers: names.Numbers, sizes: Sizes, config: CodebookConfig, horizon: int) -> None:
     """Copy the hyperparameters of a run of `horizon` steps to the settings and counters of kernels."""
-    discounted = config.criterion == "discounted"
     # the log-probability of an action is the sum over its parts, and so is its gradient
     of_numbers = ACTOR_RATE / max(1, len(sizes.options))
     default_rate = CONTINUOUS_ACTOR_RATE if sizes.n_coordinates else of_numbers
     for index, value in {
-        names.GAMMA: config.find("gamma", sizes.is_table) if discounted else 1.0,
+        names.GAMMA: config.find("gamma", sizes.is_table),
         names.GAMMA_HALVING: config.find_gamma_halving(sizes.n_coordinates > 0),
-        names.AVERAGE_RATE: 0.0 if discounted else config.average_rate,
         names.SIGN: -1.0 if config.minimise else 1.0,
         names.TRACE_DECAY: config.find("trace_decay", sizes.is_table),
         names.SOFTNESS: 0.0 if sizes.is_table else config.softness,

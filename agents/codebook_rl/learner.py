@@ -220,8 +220,6 @@ class TwoTimescaleLearner(ActingLearner):
 
     def _largest_value(self) -> float:
         """The optimistic value: the largest recurring reward for ever, or the best terminal reward."""
-        if self.config.criterion == "average":  # values are relative to the average, and so about 0
-            return 0.0
         for_ever = self._largest_recurring() / (1.0 - self.gamma)
         return float(min(max(for_ever, self.numbers.figures[names.BEST_ENDING]), LARGEST))
 
@@ -311,8 +309,7 @@ class TwoTimescaleLearner(ActingLearner):
         before = self.codebook.codevectors
         counters = self.numbers.counters
         counters[:] = state["counters"]
-        self.numbers.figures[: names.N_FIGURES] = 0.0
-        self.numbers.figures[: len(state["figures"])] = state["figures"]
+        self.numbers.figures[: names.N_FIGURES] = state["figures"]
         fill_numbers(self.numbers, self.sizes, self.config, self.horizon)
         self.slow.set_state(state["slow"], counters[names.PHASE] == names.LEARNING)
         self._storage = None

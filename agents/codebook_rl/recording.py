@@ -173,7 +173,7 @@ class WarmUpRecord:
         return {"transitions": self.rows[: self.n].copy(), "last": self.last.copy()}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from `get_state`; the record starts empty if a file of an earlier version has none."""
+        """Go on from `get_state`; a state from after the warm-up has no transitions."""
         found = state.get("transitions", self.rows[:0])
         self.n = len(found)
         self.rows[: self.n] = found

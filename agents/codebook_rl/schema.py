@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oda_rl._schema import Either, Rules, Schema, Sized, Sizes, expect
+from oda_rl._schema import Rules, Schema, Sized, Sizes, expect
 from oda_rl._validation import LARGEST
 from oda_rl.agents.bounds import LARGEST_ERROR
 from oda_rl.agents.codebook_rl import state as names
@@ -23,7 +23,6 @@ FIGURES = {
     names.TD_ERROR: SIZE,
     names.DISTORTION: SIZE,
     names.COMMON_RATE: (0.0, 1.0),
-    names.AVERAGE_REWARD: (-LARGEST_ERROR, LARGEST_ERROR),
     names.MEAN_ERROR: SIZE,
     names.MEAN_ERROR_WEIGHT: (0.0, 1.0),
     names.LARGEST_ERROR: SIZE,
@@ -133,8 +132,6 @@ class _Room(NamedTuple):
             "infinity for a table, else a finite time unless slow_every is infinite",
         )
         for figure, (low, high) in FIGURES.items():
-            if figure >= len(state["figures"]):
-                continue
             right = low <= state["figures"][figure] <= high
             expect(
                 right, "figures", f"has {state['figures'][figure]} at index {figure}", f"{low} to {high}"
@@ -192,7 +189,7 @@ def codebook_schema(config: Any, actions: Any, observations: Any, n_envs: int) -
     arrays = ArraySizes.of(observations.n_features, actions, n_envs, config, n_states)
     room = _Room(arrays, n_states, config.tree and not n_states, config.slow_every)
     location = arrays.n_features + arrays.n_products
-    memory: Schema = rows_schema(
+    memory = rows_schema(
         names.Memory,
         **{"found": "int[E, F] in [0, N+1)", "n_found": "count[E]", "only": "int[E] in [-1, inf)"},
         **{"action": f"int[E] in [0, {actions.n_actions})", "held": "count[E]"},
@@ -203,12 +200,8 @@ def codebook_schema(config: Any, actions: Any, observations: Any, n_envs: int) -
         waiting="count[E]",
         reach="float[E] in [0, inf)",
         total="float[E] in [-inf, inf]",  # the sum of rewards that are not bounded
+        noise=f"float[E, {max(1, arrays.n_coordinates) + 1}] in [0, 1]",
     )
-    # files of earlier versions have only the last number if actions are discrete
-    widths = (arrays.n_coordinates + 1,) if arrays.n_coordinates else (2, 1)
-    memory["noise"] = Either(*(f"float[E, {n}] in [0, 1]" for n in widths))
-    for name in ("reach", "total", "told", "lost", "noise"):  # missing in files of earlier versions
-        memory[f"{name}?"] = memory.pop(name)
     most = plan_warm_up(config.warmup_steps)
     entries = shared_schema(scale_schema(most, observations, row_length(arrays)), memory)
     entries |= {
@@ -216,9 +209,7 @@ def codebook_schema(config: Any, actions: Any, observations: Any, n_envs: int) -
         "ledger": _ledger,
         "memory": entries.pop("memory"),  # checked after `slow`, which determines its sizes
         "counters": f"count[{names.N_COUNTERS}]",
-        "figures": Either(
-            *(f"float[{n}] in [-inf, inf]" for n in (names.N_FIGURES, *names.N_FIGURES_EARLIER))
-        ),
+        "figures": f"float[{names.N_FIGURES}] in [-inf, inf]",
         "errors": "float[errors] in [0, inf)",
         "tally": f"count[{names.N_TALLY}]",
     }

@@ -52,10 +52,9 @@ SLOW_A = 12
 SLOW_B = 13
 FLATTENING = 14
 SIGN = 15
-AVERAGE_RATE = 16
-ACTOR_RATE = 17
-GAMMA_HALVING = 18
-N_SETTINGS = 19
+ACTOR_RATE = 16
+GAMMA_HALVING = 17
+N_SETTINGS = 18
 
 # Counters, int64
 N_CELLS = 0
@@ -85,47 +84,44 @@ NEXT_SLOW = 0
 TD_ERROR = 1
 DISTORTION = 2
 COMMON_RATE = 3
-AVERAGE_REWARD = 4
-BEST_ENDING = 5
-MEAN_ERROR = 6
-MEAN_ERROR_WEIGHT = 7
-LARGEST_ERROR = 8
-ACTOR_UNIT = 9
+BEST_ENDING = 4
+MEAN_ERROR = 5
+MEAN_ERROR_WEIGHT = 6
+LARGEST_ERROR = 7
+ACTOR_UNIT = 8
 # Four figures of `bounds.bound_reward`; the last one is the second largest reward
-REWARDS = 10
+REWARDS = 9
 RECURRING_REWARD = REWARDS + 3
 # Three running means of a critic, and tau, the steps by which the discount rises (`rules.traces`)
-MEAN_VALUE = 14
-MEAN_SQUARE = 15
-UNEXPLAINED = 16
-KNOWN_STEPS = 17
+MEAN_VALUE = 13
+MEAN_SQUARE = 14
+UNEXPLAINED = 15
+KNOWN_STEPS = 16
 # The largest reward before learning that did not end an episode
-BEST_GOING_ON = 18
+BEST_GOING_ON = 17
 # Step count at the last step that did not end an episode
-WENT_ON = 19
+WENT_ON = 18
 # For the blank episodes of `actor_step`: the usual reward (the most frequent one of the warm-up), the
 # share of blank episodes, and the returns of the last informative and of the last blank episode
-USUAL_REWARD = 20
-BLANK_SHARE = 21
-INFORMATIVE_RETURN = 22
-BLANK_RETURN = 23
+USUAL_REWARD = 19
+BLANK_SHARE = 20
+INFORMATIVE_RETURN = 21
+BLANK_RETURN = 22
 # The lowest reward of an actor's warm-up, a reward that terminated an episode counting as 0; infinite
 # before there is any
-LOWEST_REWARD = 24
+LOWEST_REWARD = 23
 # The value, by the initial discount, of receiving for ever what all rewards of the warm-up had in
 # common, a gain or a loss; 0 if they had nothing in common
-COMMON_VALUE = 25
+COMMON_VALUE = 24
 # The share of the rewards in the warm-up that were not the usual one. If it is more than LEAST_VARIED,
 # most steps say something about what is worth doing.
-VARIED_SHARE = 26
+VARIED_SHARE = 25
 LEAST_VARIED = 0.5
 # The largest mean reward of some successive steps of the warm-up (`recording.STRETCH`)
-BEST_STRETCH = 27
+BEST_STRETCH = 26
 # The weight of continuous actions that the warm-up suggests; 0 if it has none, as before its end
-ACTION_WEIGHT = 28
-N_FIGURES = 29
-# Numbers of figures in files of earlier versions, which lack the last ones
-N_FIGURES_EARLIER = (14, 18, 19, 20, 24, 26, 27)
+ACTION_WEIGHT = 27
+N_FIGURES = 28
 # If errors are monitored, a running mean for every cell and the weight of each mean follow the figures.
 
 # The tally, int64: searches of the codebook, and their comparisons with planes and distances to cells

@@ -85,7 +85,7 @@ class EnvOrigin:
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any] | None) -> "EnvOrigin":
-        """From what `to_dict` returned; from None, as in earlier files, there is no difference."""
+        """From what `to_dict` returned, or from None: files leave out that there is no difference."""
         if stored is None:
             return cls()
         changes = tuple((str(name), str(changed)) for name, changed in stored["changes"])

@@ -95,7 +95,7 @@ class Saving(Readable):
         Raises
         ------
         FileNotFoundError, ValueError
-            If there is no such file, or it is damaged, of another kind, or of a newer version; if a
+            If there is no such file, or it is damaged, of another kind or format version; if a
             hyperparameter can no longer change. The message names the cause.
         TypeError
             If `path` is not a path or a binary file.
@@ -108,7 +108,7 @@ class Saving(Readable):
             device=device,
             _init_setup_model=False,
             **{"seed": state["seed"], **options},
-            **{**cls.config_class.earlier, **state["hyperparameters"]},
+            **state["hyperparameters"],
         )
         with storage.restoring(path):
             restore_model(model, state)

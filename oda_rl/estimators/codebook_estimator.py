@@ -34,7 +34,7 @@ FITTED = {
     "n_fitted_?": "count",
     "n_codevectors_": "count in [K, K]",
     "n_samples_seen_": "count",
-    "n_distinct?": "count",
+    "n_distinct": "count",
 }
 
 
@@ -228,9 +228,7 @@ class CodebookEstimator(
 
     def _set_state(self, state: dict[str, Any]) -> None:
         fitted = dict(state["fitted"])
-        # Older files have the number of samples of a fit, and before that, all presentations.
-        known = fitted.get("n_fitted_", fitted["n_samples_seen_"])
-        self._n_repeated = fitted["n_samples_seen_"] - fitted.pop("n_distinct", known)
+        self._n_repeated = fitted["n_samples_seen_"] - fitted.pop("n_distinct")
         for name, value in fitted.items():
             setattr(self, name, value)
 

@@ -324,7 +324,7 @@ class Watch:
         """Make a watch from a state; `judge` restores its judge, `relearn_at` is that of the learner."""
         watch = cls()
         for name in STORED:
-            setattr(watch, name, state.get(name, 0))  # older files have no fitted
+            setattr(watch, name, state[name])
         watch.drifts = [DriftPoint(*point) for point in state["drifts"]]
         watch.judge = None if state["judge"] is None else judge(state["judge"])
         if state["recent"] is not None:
@@ -338,7 +338,7 @@ def watch_schema(kind: str, judge: Schema) -> Schema:
     """Schema of `Watch.get_state` for a "classifier", "regressor" or "clusterer" with this judge."""
     return {
         "count": "count",
-        "fitted?": "count",
+        "fitted": "count",
         "begun": f"int in [{-max(RELEARN_AT)}, inf)",
         "waiting": f"count in [0, {PIECE_SAMPLES - 1}]",
         "losses": "float[losses] in [0, 1]",

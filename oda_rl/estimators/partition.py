@@ -274,7 +274,7 @@ class ODAPartition(StreamPartition):
         run = Rules(run_schema("d", "1", identities=IDENTITIES), are_numbered)
         watch = Sized(watch_schema("clusterer", {"codevectors": "float[judged, d]"}), C=1)
         found = {"fitted": fitted, "history": (), "shapes?": SCHEMA, "run": run, "watch": watch}
-        found["counted?"] = ("count", "count in [1, inf)")
+        found["counted"] = ("count", "count in [1, inf)")
         return declared(cls) | found
 
     def _get_state(self) -> dict[str, Any]:
@@ -291,7 +291,7 @@ class ODAPartition(StreamPartition):
         self._begin(self._settings(begin=True), self.n_features_in_, np.random.default_rng())
         self._use_scale(scale)
         self._run.set_state(state["run"])
-        self._counted = tuple(state.get("counted", self._counted))  # older files have none
+        self._counted = tuple(state["counted"])
         self._watch = Watch.restored(
             state["watch"], lambda judge: PartitionJudge(**judge), self._relearn_at
         )

@@ -65,17 +65,17 @@ def class_session_schema(around: Any, sizes: Sizes) -> Schema:
     entries = {
         "n_seen": "count",
         "n_measured": "count",
-        "n_fitted?": "count",
+        "n_fitted": "count",
         "rescale_at": "count in [1, inf)",
         "mass": "float[C] in [0, inf)",
         "counts": "float[C] in [0, inf)",
-        "weights?": (SEEN_WEIGHTS,) * sizes["C"],
+        "weights": (SEEN_WEIGHTS,) * sizes["C"],
         "n_tried": "count",
         "trial_losses": f"float[{len(WIDTHS)}] in [0, inf)",
         "rng": GENERATOR,
         "choice": {
             **{"level": "count", "own": "float in [0, 1]", "factor": "float in (0, inf)"},
-            **{"losses": ["float in any"], "power?": "float in (0, 1]"},
+            **{"losses": ["float in any"], "power": "float in (0, 1]"},
         },
         "following": FOLLOWING,
         "moments": MOMENTS,
@@ -84,7 +84,7 @@ def class_session_schema(around: Any, sizes: Sizes) -> Schema:
         "book": book_schema(shared),
         "runs": (run,) * (1 if shared else sizes["C"]),
         "local": maybe(logits_schema),
-        "mixing?": maybe(MIXING),
+        "mixing": maybe(MIXING),
     }
     return Rules(entries, _classes_are_told)
 
@@ -157,7 +157,7 @@ def model_run_schema(known: bool, noise: str = "m", d: str = "d") -> Schema:
         **{"effects?": effects_schema("effects"), "kernel?": kernel_schema("landmarks", d)},
         softness="float in [0, inf)",
         unexplained=["float in [0, inf]"],
-        **{"n_fitted?": "count"},
+        n_fitted="count",
         figures=maybe(f"float[{N_FIGURES}] in [0, inf)"),
     )
     return Rules(entries, _has_units)

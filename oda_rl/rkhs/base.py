@@ -317,8 +317,7 @@ class KernelSGD(UnitsMixin, Stored):
 
     def _get_state(self) -> dict[str, Any]:
         learned = {"n_outputs": self._machine.n_outputs, "machine": self._machine.get_state()}
-        names = (name.removesuffix("?") for name in self._outputs_schema)
-        outputs = {name: getattr(self, f"_{name}") for name in names}
+        outputs = {name: getattr(self, f"_{name}") for name in self._outputs_schema}
         return {"outputs": outputs, "scale": self.scale_, "bandwidth": self._initial, **learned}
 
     def _set_state(self, state: dict[str, Any]) -> None:
@@ -326,7 +325,7 @@ class KernelSGD(UnitsMixin, Stored):
             setattr(self, f"_{name}", value)
         self.scale_ = state["scale"]
         rules, rng = self._settings(begin=True), np.random.default_rng()
-        self._initial = state.get("bandwidth", rules.bandwidth)
+        self._initial = state["bandwidth"]
         self._machine = self._new_machine(state["n_outputs"], rules, rng)
         self._machine.set_state(state["machine"])
         self._publish()
@@ -337,13 +336,13 @@ class KernelSGD(UnitsMixin, Stored):
 
         def machine(around: Any, sizes: Sizes) -> Schema:
             rules = cls(**around["parameters"])._settings(begin=True)
-            rules = replace(rules, bandwidth=around.get("bandwidth", rules.bandwidth))
+            rules = replace(rules, bandwidth=around["bandwidth"])
             return machine_schema(rules, cls._by_classes)
 
         return declared(cls) | {
             "n_outputs": "count in [C, C] as m" if cls._by_classes else "count in [1, inf) as m",
             "outputs": cls._outputs_schema,
             "scale": Either(None, OF_SCALE),
-            "bandwidth?": "float in (0, inf)",  # the initial one, which earlier versions did not find
+            "bandwidth": "float in (0, inf)",  # the initial one
             "machine": machine,
         }

@@ -109,8 +109,8 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
     losses: ClassVar[dict[str, int]] = {"squared": SQUARED, "huber": HUBER}
     _outputs_schema: ClassVar[dict[str, Schema]] = {
         "flat": may_be_flat,
-        "center?": f"float[m] in {OF_DATA}",
-        "unit?": f"float[m] in [{SMALLEST_DEVIATION}, inf)",
+        "center": f"float[m] in {OF_DATA}",
+        "unit": f"float[m] in [{SMALLEST_DEVIATION}, inf)",
     }
 
     def predict(self, X: ArrayLike) -> Array:
@@ -185,11 +185,6 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
 
     def _bandwidth_of_stream(self, n_features: int) -> float:
         return float(np.sqrt(n_features))
-
-    def _set_state(self, state: dict[str, Any]) -> None:
-        # Files of earlier versions have no units.
-        self._center, self._unit = np.zeros(state["n_outputs"]), np.ones(state["n_outputs"])
-        super()._set_state(state)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -107,13 +107,3 @@ def test_a_training_cut_in_the_warm_up_goes_on_with_its_transitions(tmp_path):
     np.testing.assert_array_equal(again.learner.record.rows[:2700], model.learner.record.rows[:2700])
     again.learn(300, reset_num_timesteps=False)  # which alone would be too few
     np.testing.assert_array_equal(again.learner.scale.coarse, [1.0, 10.0, 10.0])
-
-
-def test_a_state_of_before_knows_of_no_noise():
-    model = TwoTimescaleAC(env=make_env(), seed=100, warmup_steps=3000).learn(1000)
-    state = model.learner.get_state()
-    for name in ("coarse", "transitions", "last"):
-        del state["warm_up"][name]
-    model.learner.set_state(state)
-    model.learn(4000, reset_num_timesteps=False)
-    assert model.learner.scale.coarse.max() == 10.0  # 2,000 transitions were left to tell

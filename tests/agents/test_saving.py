@@ -19,8 +19,9 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 import oda_rl.agents as agents
 from oda_rl.agents import TileCodingSarsa, TwoTimescaleAC, TwoTimescaleQ, UniformGridQ
-from oda_rl.agents.codebook_rl import state as layout
+from oda_rl.agents.codebook_rl.state import NOWHERE
 from oda_rl.agents.learner import DivergenceError
+from oda_rl.storage import ModelFileError
 
 SMALL = {
     "growth_steps": 600,
@@ -189,24 +190,38 @@ def test_hyperparameters_change_where_they_can():
         from_bytes(model, stored, gama=0.5)
 
 
-def test_a_file_of_before_gamma_rose_goes_on_as_it_learned(monkeypatch):
-    def make():
-        return TwoTimescaleAC(env="oda_rl/Pendulum-v1", seed=0, gamma_halving=np.inf, **SMALL)
-
-    model = make().learn(1500)
-    known, learned = model.config.to_dict(), model.learner.get_state()
-    del known["gamma_halving"], learned["memory"]["reach"]
-    learned["figures"] = learned["figures"][: layout.N_FIGURES_EARLIER[0]]
-    monkeypatch.setattr(type(model.config), "to_dict", lambda config: known)
+@pytest.mark.parametrize(
+    "place",
+    [
+        *("memory/reach", "memory/total", "memory/told", "memory/lost", "memory/noise"),
+        *("warm_up/coarse", "warm_up/steps", "figures"),
+    ],
+)
+def test_a_file_without_an_entry_is_refused(place, monkeypatch):
+    model = TwoTimescaleAC(env="oda_rl/Pendulum-v1", seed=0, **SMALL).learn(1_000)
+    learned = model.learner.get_state()
+    *around, name = place.split("/")
+    del (learned[around[0]] if around else learned)[name]
     monkeypatch.setattr(model.learner, "get_state", lambda: learned)
+    with pytest.raises(ModelFileError, match=f"'learner/{place}' is missing"):
+        from_bytes(model, to_bytes(model))
+
+
+def test_a_file_without_a_hyperparameter_or_a_figure_is_refused(monkeypatch):
+    model = TwoTimescaleAC(env="oda_rl/Pendulum-v1", seed=0, **SMALL).learn(1_000)
+    known, learned = model.config.to_dict(), model.learner.get_state()
+    shorter = {**learned, "figures": learned["figures"][:-1]}
+    with monkeypatch.context() as patch:
+        patch.setattr(model.learner, "get_state", lambda: shorter)
+        content = to_bytes(model)
+    with pytest.raises(ModelFileError, match="figures"):
+        from_bytes(model, content)
+    del known["gamma_halving"]
+    monkeypatch.setattr(type(model.config), "to_dict", lambda config: known)
     content = to_bytes(model)
     monkeypatch.undo()
-    assert TwoTimescaleAC(env="oda_rl/Pendulum-v1").gamma_halving is None
-    assert from_bytes(model, content, gamma_halving=1000).gamma_halving == 1000
-    again = from_bytes(model, content, "oda_rl/Pendulum-v1")
-    assert again.gamma_halving == np.inf
-    whole, again = make().learn(3000), again.learn(1500, reset_num_timesteps=False)
-    np.testing.assert_array_equal(again.learner.codebook["q"], whole.learner.codebook["q"])
+    with pytest.raises(ModelFileError, match="'hyperparameters/gamma_halving' is missing"):
+        from_bytes(model, content)
 
 
 def test_attributes_of_sb3_can_be_read_and_set_by_callbacks():
@@ -396,7 +411,7 @@ def test_long_traces_can_be_stored(tmp_path):
     model = TwoTimescaleAC(env=env, seed=0, trace_decay=0.99, **SMALL).learn(6900)
     while model.learner.memory.trace_scale[0] > 1.3e-60:
         model.learn(10, reset_num_timesteps=False)
-    assert np.abs(model.learner.slow.codebook.payload).max() > layout.NOWHERE
+    assert np.abs(model.learner.slow.codebook.payload).max() > NOWHERE
     model.save(tmp_path / "model")
     assert to_bytes(TwoTimescaleAC.load(tmp_path / "model")) == to_bytes(model)
 

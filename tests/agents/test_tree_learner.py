@@ -177,7 +177,7 @@ def test_n_parameters_counts_the_planes():
         ("oda_rl/CartPole-v1", {}),
         ("oda_rl/CartPole-v1", {"softness": 0.0, "local_model": "constant", "trace_decay": 0.0}),
         ("oda_rl/MountainCar-v0", {"learning_rate_by": "global"}),
-        ("oda_rl/Acrobot-v1", {"criterion": "average"}),
+        ("oda_rl/Acrobot-v1", {}),
         ("oda_rl/Pendulum-v1", {}),
     ],
 )

@@ -22,7 +22,6 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from oda_rl.agents import BadTransitionError, TwoTimescaleAC, TwoTimescaleQ
-from oda_rl.agents.codebook_rl.state import AVERAGE_REWARD
 
 QUICK = {"warmup_steps": 200, "growth_steps": 2000, "growth_cells": 10, "max_cells": 20}
 make_model = maker(TwoTimescaleQ, **QUICK, growth_fraction=1.0)
@@ -135,15 +134,6 @@ def test_costs_are_minimised():
 
     model = make_model(Costs(IdentityEnv()), minimise=True, gamma=0.5).learn(12_000)
     assert evaluate_policy(model, Monitor(IdentityEnv()), 20)[0] > 17.0
-
-
-def test_average_reward():
-    """A choice now of 1 for ever or of 0 for ever: the average and the differential values are known."""
-    model = make_model(
-        identity_env(), criterion="average", average_rate=0.01, exploration_fraction=0.1
-    ).learn(30_000)
-    assert evaluate_policy(model, Monitor(identity_env()), 20)[0] > 17.0
-    assert model.learner.numbers.figures[AVERAGE_REWARD] == pytest.approx(1.0, abs=0.15)
 
 
 @pytest.mark.parametrize("learning_rate_by", ["cell", "global"])

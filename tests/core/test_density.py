@@ -163,18 +163,3 @@ def test_the_density_after_a_drift_counts_only_the_samples_since_the_restart(tmp
     with_header(model.save(tmp_path / "model"), lambda header: counts.append(header) or header)
     assert 64 <= counts[0]["state"]["fitted"]["n_distinct"] <= 128
     assert counts[0]["state"]["fitted"]["n_samples_seen_"] > 10_000
-
-
-def test_older_files_have_no_number_of_distinct_samples(tmp_path):
-    """That of a fit is known from the samples of the fit, and also counts in the stream after it."""
-
-    def as_before(header):
-        del header["state"]["fitted"]["n_distinct"]
-        return header
-
-    X = np.random.default_rng(0).normal(size=(300, 2))
-    model = ODAPartition(40, random_state=0).fit(X)
-    older = ODAPartition.load(with_header(model.save(tmp_path / "model"), as_before))
-    for one in (model, older):
-        one.partial_fit(X[:1])
-    np.testing.assert_array_equal(older.score_samples(X), model.score_samples(X))

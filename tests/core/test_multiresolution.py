@@ -432,11 +432,3 @@ def test_samples_left_out_do_not_determine_scales_of_many_features():
     rng = np.random.default_rng(100)
     X = rng.normal(size=(400, 150))
     assert _judged(100, X, (X @ rng.normal(size=150) > 0.0).astype(int), 100)[2] < np.log(2.0)
-
-
-def test_files_without_a_power_of_probabilities_are_read(monkeypatch):
-    model = made("bayes").fit(*problem("bayes", 100))
-    state = model._get_state()
-    del state["session"]["power"]
-    monkeypatch.setattr(model, "_get_state", lambda: state)
-    assert reloaded(model)._session.task.power == 1.0

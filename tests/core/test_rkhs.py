@@ -357,18 +357,6 @@ def test_a_file_must_have_all_parameters_and_no_others(tmp_path):
 
 
 @pytest.mark.parametrize("make", [KernelSGDClassifier, KernelSGDRegressor])
-def test_a_file_without_units_is_read(make, tmp_path):
-    x, y, *_ = make_multidist(100)
-    model = make(bandwidth=0.5, random_state=0).partial_fit(x, y)
-    state = storage.load(model.save(tmp_path / "model"), make.__name__, anything)
-    del state["bandwidth"]
-    for name in ("center", "unit"):
-        state["outputs"].pop(name, None)
-    again = make.load(storage.save(tmp_path / "earlier", make.__name__, state))
-    np.testing.assert_array_equal(again.predict(x), model.predict(x))
-
-
-@pytest.mark.parametrize("make", [KernelSGDClassifier, KernelSGDRegressor])
 def test_a_file_of_data_far_from_the_origin_is_read(make, tmp_path):
     rng = np.random.default_rng(100)
     x = rng.normal(size=(400, 3)) + 1e9

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 from model_files import rewritten, with_header
 
-from oda_rl import ODAClassifier, storage
+from oda_rl import (
+    KernelSGDClassifier,
+    KernelSGDRegressor,
+    MultiResolutionODA,
+    ODAClassifier,
+    ODAPartition,
+    ODARegressor,
+    storage,
+)
 from oda_rl._schema import anything
 
 STATE = {
@@ -297,17 +305,41 @@ def test_keys_that_would_make_a_dictionary_slow_are_refused(tmp_path):
         load(with_header(path, lambda header: {**header, "state": edited}))
 
 
-def test_a_file_without_what_classifiers_did_not_store_before(tmp_path):
+WITHOUT = [
+    (ODAPartition(6, random_state=0), "fitted/n_distinct"),
+    (ODAPartition(6, random_state=0), "counted"),
+    (ODAPartition(6, random_state=0), "watch/fitted"),
+    (ODAClassifier(6, random_state=0), "session/n_fitted"),
+    (ODAClassifier(6, random_state=0), "session/weights"),
+    (ODAClassifier(6, random_state=0), "session/mixing"),
+    (ODAClassifier(6, random_state=0), "session/choice/power"),
+    (ODARegressor(6, random_state=0), "run/n_fitted"),
+    (MultiResolutionODA(ODARegressor(6), random_state=0), "session/power"),
+    (MultiResolutionODA(ODARegressor(6), random_state=0), "session/bounds"),
+    (MultiResolutionODA(ODARegressor(6), random_state=0), "session/layers/0/predicted_loss"),
+    (KernelSGDClassifier(random_state=0), "bandwidth"),
+    (KernelSGDRegressor(random_state=0), "outputs/center"),
+    (KernelSGDRegressor(random_state=0), "outputs/unit"),
+]
+
+
+@pytest.mark.parametrize(("model", "place"), WITHOUT)
+def test_a_file_without_an_entry_that_is_always_written_is_refused(model, place, tmp_path):
+    """Files of earlier versions, which had other entries, are refused by their version already."""
     X = np.random.default_rng(0).normal(size=(300, 2))
-    y = X[:, 0] > 0.0
-    model = ODAClassifier(6, local_model=None, random_state=0).fit(X, y)
+    model.fit(X, np.arange(300) % 2)
 
     def edit(header):
-        del header["state"]["session"]["choice"]["power"]
+        *around, name = place.split("/")
+        part = header["state"]
+        for one in around:
+            part = part[int(one) if isinstance(part, list) else one]
+        del part[name]
         return header
 
     path = with_header(model.save(tmp_path / "model"), edit)
-    assert ODAClassifier.load(path).local_weights_ == (1.0, 0.0)
+    with pytest.raises(storage.ModelFileError, match=f"{place}' is missing"):
+        type(model).load(path)
 
 
 def test_a_stream_that_would_never_go_on_is_refused(tmp_path):

@@ -231,7 +231,7 @@ def learn(state, env, reward, next_value):
     first, only = first_trace(env, n_actions, n_rows), memory.only[env]
 
     gamma = find_discount(state)
-    error = reward - figures[names.AVERAGE_REWARD] + gamma * next_value
+    error = reward + gamma * next_value
     value = find_value(state, env, n_actions * counters[names.N_BASIS])
     error -= value
     error -= (gamma - settings[names.GAMMA]) * figures[names.COMMON_VALUE]
@@ -271,6 +271,4 @@ def learn(state, env, reward, next_value):
             move_along(block[:n_rows], block[first : first + n_rows], width, step)
             ledger.paid[env, branch] = ledger.owed[env]
     forget_preferences(state, env)
-    if settings[names.AVERAGE_RATE] > 0.0:
-        figures[names.AVERAGE_REWARD] += settings[names.AVERAGE_RATE] * error
     return True

@@ -232,7 +232,7 @@ def learn(state, env, reward, best_next):
     first = first_trace(env, n_actions, n_rows)
     z, only, taken = memory.z[env], memory.only[env], memory.action[env]
 
-    error = reward - figures[names.AVERAGE_REWARD] + find_discount(state) * best_next
+    error = reward + find_discount(state) * best_next
     error -= find_value(state, env, taken * n_basis)
     if not abs(error) < LARGEST_ERROR:
         return False
@@ -272,7 +272,5 @@ def learn(state, env, reward, best_next):
         if ledger.alive[env, branch]:
             move_along(block[:n_rows], traces, width, step)
             ledger.paid[env, branch] = ledger.owed[env]
-    if settings[names.AVERAGE_RATE] > 0.0 and not memory.exploratory[env]:
-        figures[names.AVERAGE_REWARD] += settings[names.AVERAGE_RATE] * error
     figures[names.KNOWN_STEPS] += 1.0
     return True

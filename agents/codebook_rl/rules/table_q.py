@@ -190,7 +190,7 @@ def renew(state, pair):
     block[novelty + taken, place] = 1.0 / math.sqrt(visits) + NOVELTY_DISCOUNT * newest
     if block[led_to + 2 * n_actions, place] == 0.0:
         catch_up(state, branch)
-        reward = block[led_to + n_actions, place] - numbers.figures[names.AVERAGE_REWARD]
+        reward = block[led_to + n_actions, place]
         block[taken, place] = reward + find_discount(state) * best
 
 
@@ -217,13 +217,13 @@ def learn(state, env, reward, best_next, cell):
     """
     numbers, branches, ledger = open_numbers(state), open_branches(state), open_ledger(state)
     memory, scratch = open_memory(state), open_scratch(state)
-    settings, counters, figures = numbers.settings, numbers.counters, numbers.figures
+    counters, figures = numbers.counters, numbers.figures
     width, n_actions = counters[names.WIDTH], scratch.values.shape[0]
     place, taken, branch = memory.only[env], memory.action[env], memory.found[env, 0]
     block, first = branches.payload[branch], first_trace(env, n_actions, n_actions)
     catch_up(state, branch)
 
-    error = reward - figures[names.AVERAGE_REWARD] + find_discount(state) * best_next
+    error = reward + find_discount(state) * best_next
     error -= block[taken, place]
     if not abs(error) < LARGEST_ERROR:
         return False
@@ -238,8 +238,6 @@ def learn(state, env, reward, best_next, cell):
     ledger.owed[env] += error * scale
     move_along(block[:n_actions], block[first : first + n_actions], width, error * scale)
     ledger.paid[env, branch] = ledger.owed[env]
-    if settings[names.AVERAGE_RATE] > 0.0 and not memory.exploratory[env]:
-        figures[names.AVERAGE_REWARD] += settings[names.AVERAGE_RATE] * error
 
     led_to = extra + 4 * n_actions
     if block[n_actions + taken, place] > 1.0 and (

@@ -312,8 +312,8 @@ class ClassSession:
     def set_state(self, state: dict[str, Any]) -> None:
         """Restore the state that `get_state` returned, in a new session."""
         for name in STORED:
-            setattr(self, name, state.get(name, 0))  # older files have no n_fitted
-        self.weights = [SeenWeights(*seen) for seen in state.get("weights", self.n_classes * [()])]
+            setattr(self, name, state[name])
+        self.weights = [SeenWeights(*seen) for seen in state["weights"]]
         vars(self.moments).update(state["moments"])
         self.choice = Choice(**state["choice"])
         vars(self.following).update(state["following"])
@@ -331,7 +331,7 @@ class ClassSession:
         if state["local"] is not None:
             self.local = self.new_local()
             self.local.set_state(state["local"])
-        if state.get("mixing") is not None:
+        if state["mixing"] is not None:
             self.mixing = Mixing()
             vars(self.mixing).update(state["mixing"])
         self.rng.bit_generator.state = state["rng"]

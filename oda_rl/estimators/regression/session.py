@@ -334,7 +334,7 @@ class RegressionRun(Run):
         if state["scaling"] is not None:
             self.scaling = Scaling(**state["scaling"])
         self.softness, self.unexplained = float(state["softness"]), list(state["unexplained"])
-        self.n_fitted = state.get("n_fitted", 0)  # older files have none
+        self.n_fitted = state["n_fitted"]
         super().set_state(state)
         if self.annealer is not None:
             self.figures[:] = state["figures"]

@@ -28,7 +28,7 @@ CELLS = {
     **dict.fromkeys(("parent", "first", "count"), "count[K]"),
     **dict.fromkeys(("label", "own"), "int[K] in [0, C)"),
     **_POSITIVE,
-    "predicted_loss?": "float[K] in [0, inf)",
+    "predicted_loss": "float[K] in [0, inf)",
     "closed": "bool[K]",
     "share": "float[K] in [0, 1]",
     "location": "float[f, K]",

@@ -55,13 +55,13 @@ def session_schema(settings: TreeSettings) -> Schema:
         "layers": layers,
         "entropy": f"int in [0, {2**62}]",
         "smoothing": number,
-        "power?": "float in (0, 1]",
+        "power": "float in (0, 1]",
         "n_seen": "count",
         "history": [point],
         "candidates": [(("count", "count"), CANDIDATE | {"data": data_schema(settings.kind)})],
     }
     if settings.kind == "regressor":
-        entries["bounds?"] = Rules("float[2, m] in [-inf, inf]", _are_in_order)
+        entries["bounds"] = Rules("float[2, m] in [-inf, inf]", _are_in_order)
     return Rules(entries, candidates_are_leaves)
 
 
@@ -218,11 +218,9 @@ class TreeSession(Refining):
         self.n_leaves = self.tree.n_leaves
         self.entropy, self.n_seen = state["entropy"], state["n_seen"]
         self.task.smoothing = float(state["smoothing"])
-        self.task.power = float(state.get("power", 1.0))  # older files have none
-        if any("predicted_loss" not in cells for cells in state["layers"]):  # an older file
-            recount_errors(self.task, self.tree)
-        if isinstance(self.task, Outputs):  # older files have no bounds
-            self.task.bounds[:] = state.get("bounds", [[-np.inf], [np.inf]])
+        self.task.power = float(state["power"])
+        if isinstance(self.task, Outputs):
+            self.task.bounds[:] = state["bounds"]
         self.history = [GrowthPoint(tuple(point[0]), *point[1:]) for point in state["history"]]
         for place, own in state["candidates"]:
             cell, annealing = Cell(*place), self.settings.annealing

@@ -155,8 +155,7 @@ class Tree:
         self.layers = [self.new_cells(layer) for layer in range(len(state))]
         for cells, arrays in zip(self.layers, state, strict=True):
             for name in ("location", *NAMES):
-                own = arrays.get(name, arrays["loss"])  # older files have no predicted_loss
-                setattr(cells, name, np.array(own, order="C"))
+                setattr(cells, name, np.array(arrays[name], order="C"))
 
     def of_state(self, state: list[dict[str, Any]]) -> "Tree":
         """Make another tree with the same features and sizes, and layers from `get_state`."""
