@@ -13,7 +13,6 @@ from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any, Literal
 
-import numpy as np
 import tyro
 
 from common.arguments import check_folder, whole
@@ -53,30 +52,8 @@ class Args:
     """Pixels per inch."""
 
 
-def draw_codebook(model: Any, args: Args) -> Any:
-    """Draw all codevectors over two dimensions, or their values over the only one."""
-    view = plotting.view_of(model)
-    if not len(view.codevectors):
-        raise ValueError("the model has no codevectors.")
-    values, dimensions = None, (0, 0)
-    if view.n_features > 1 or args.dimensions is not None:
-        dimensions = make_plane(view, args.dimensions, None).dimensions
-    elif view.values is not None:
-        values = view.values(view.codevectors)
-    labels = np.zeros(len(view.codevectors), dtype=int) if view.labels is None else view.labels
-    return plotting.plot_codebook(
-        view.codevectors,
-        labels,
-        view.weights,
-        dimensions,
-        view.feature_names,
-        view.label_names or ["codevectors"],
-        values=values,
-    )
-
-
 KINDS: dict[str, Callable[[Any, Args], Any]] = {
-    "codebook": draw_codebook,
+    "codebook": lambda model, args: plotting.plot_codebook(model, args.dimensions),
     "partition": lambda model, args: plotting.plot_partition(
         model, *read_samples(args.data, model), args.dimensions, args.at
     ),

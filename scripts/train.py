@@ -266,7 +266,7 @@ def finish(
     }
     write_config(folder, args, result)
     if model.n_cells:
-        shown = shown_dimensions(model.learner.sizes.n_observed) or (0, 0)
+        shown = shown_dimensions(model.learner.sizes.n_observed)
         find_draw()(folder, args.env_id, model, keeper, shown)
     show(console, folder, result)
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from oda_rl.agents.explain.decision import PolicyExplanation
 from oda_rl.agents.explain.table import PolicyTable
+from oda_rl.inspect.model import View
 from oda_rl.inspect.table import Table, as_markdown, counted, numbers, percent
 
 # If codevectors have more coordinates than this, tables of contributions leave them out.
@@ -213,32 +214,21 @@ def plot_explanation(
     ValueError
         If a dimension does not exist, or there are no cells.
     """
-    from oda_rl.plotting.curves import plot_codebook
+    from oda_rl.plotting.maps import plot_codebook
     from oda_rl.plotting.style import BELOW, add_legend, even_legend
 
     if not table.cells:
         raise ValueError("nothing to plot: no cell has been visited yet.")
     n = len(table.feature_names)
-    dimensions = dimensions or (max(n - 2, 0), n - 1)
-    weights = [cell.visits if table.is_counted else 1.0 for cell in table.cells]
-    values = [cell.value for cell in table.cells]
-    known = not np.isnan(values).all()
-    ax = plot_codebook(
-        np.array([cell.codevector for cell in table.cells]),
-        np.array([np.atleast_1d(cell.action)[0] for cell in table.cells]),
-        np.array(weights),
-        dimensions=dimensions,
-        feature_names=table.feature_names,
-        label_names=table.action_names,
-        ax=ax,
-        values=values if known else None,
-    )
+    if dimensions is None and n > 1:
+        dimensions = (n - 2, n - 1)
+    view = _view_of(table)
+    ax = plot_codebook(view, dimensions, ax=ax)
     ax.set_title(f"{table.env_id or table.algorithm}: greedy action in {len(table.cells)} cells")
     if explanation is not None:
-        heights = dict(
-            zip((cell.number for cell in table.cells), values if known else weights, strict=True)
-        )
-        _mark_state(ax, table, explanation, dimensions, heights if n == 1 else None)
+        heights = view.weights if view.values is None else view.values(view.codevectors)
+        by_number = dict(zip((cell.number for cell in table.cells), heights, strict=True))
+        _mark_state(ax, table, explanation, dimensions, by_number)
     handles, names = ax.get_legend_handles_labels()
     if names:  # below, where it hides no cell
         even_legend(add_legend(ax, handles, names, BELOW))
@@ -248,29 +238,44 @@ def plot_explanation(
 # -- parts -----------------------------------------------------------------------------------------
 
 
+def _view_of(table: PolicyTable) -> View:
+    """The cells of a policy, for `plot_codebook`; the values are known at the codevectors only."""
+    n, values = len(table.feature_names), np.array([cell.value for cell in table.cells])
+    return View(
+        codevectors=np.array([cell.codevector for cell in table.cells]),
+        weights=np.array([cell.visits if table.is_counted else 1.0 for cell in table.cells]),
+        labels=np.array([np.atleast_1d(cell.action)[0] for cell in table.cells]),
+        feature_names=table.feature_names,
+        label_names=table.action_names,
+        low=np.full(n, -np.inf),
+        high=np.full(n, np.inf),
+        values=None if np.isnan(values).all() else lambda codevectors: values,
+    )
+
+
 def _mark_state(
     ax: Any,
     table: PolicyTable,
     explanation: PolicyExplanation,
-    dimensions: tuple[int, int],
-    heights: dict[int, float] | None,
+    dimensions: tuple[int, int] | None,
+    heights: dict[int, float],
 ) -> None:
     """Mark the state with a star, and draw lines to its active cells.
 
-    `heights` are the vertical positions by the number of the cell, if states have one coordinate.
+    `heights` are the vertical positions by the number of the cell, if no dimensions are given, since
+    states have one coordinate.
     """
-    first = explanation.contributions[0].number
     height = explanation.value
-    if heights is not None and np.isnan(height):
-        height = heights.get(first, 0.0)
+    if np.isnan(height):
+        height = heights.get(explanation.contributions[0].number, 0.0)
 
     def place(point: Any, height: float) -> Any:
-        return point[list(dimensions)] if heights is None else np.array([point[0], height])
+        return np.array([point[0], height]) if dimensions is None else point[list(dimensions)]
 
     here = place(explanation.point, height)
     for one in explanation.contributions:
-        if one.weight >= LEAST_WEIGHT and (heights is None or one.number in heights):
-            there = place(one.codevector, heights[one.number] if heights else 0.0)
+        if one.weight >= LEAST_WEIGHT and (dimensions is not None or one.number in heights):
+            there = place(one.codevector, heights.get(one.number, 0.0))
             line: Any = {"color": "0.25", "linewidth": 0.8 + 8.0 * one.weight, "alpha": 0.55}
             ax.plot(*zip(here, there, strict=True), zorder=2.5, **line)
     own = _point_text if table.is_continuous else PolicyTable.name_of

@@ -1,4 +1,4 @@
-"""Plots of codebooks given as arrays, of the history of an annealing, and of the returns of a run."""
+"""Plots of the history of an annealing, and of the returns of a run."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -24,95 +24,6 @@ LABELS = {
 COLOURS, ERROR_COLOUR = {"n_codevectors": 0, "temperature": 2}, 5
 # Pictures of an annealing that are drawn only on request
 ON_REQUEST = ("bifurcation", "phase")
-
-
-def plot_codebook(
-    codevectors: ArrayLike,
-    labels: ArrayLike,
-    weights: ArrayLike,
-    dimensions: tuple[int, int] = (0, 1),
-    feature_names: Sequence[str] | None = None,
-    label_names: Sequence[str] | None = None,
-    ax: Any = None,
-    values: ArrayLike | None = None,
-) -> Any:
-    """Draw a codebook over two of its dimensions: colour by label, area by weight.
-
-    Codevectors with only one dimension are drawn with their values, or else their weights, against it.
-
-    Parameters
-    ----------
-    codevectors : array-like of shape (n_codevectors, n_features)
-        Codevectors in the units of the picture.
-    labels : array-like of shape (n_codevectors,)
-        Integers from 0: classes or greedy actions. Other numbers, such as continuous actions, are shown
-        on a scale of colours.
-    weights : array-like of shape (n_codevectors,)
-        Probabilities, or numbers of visits.
-    dimensions : (int, int), default=(0, 1)
-        The dimensions to draw, horizontally and vertically.
-    feature_names, label_names : sequence of str, optional
-        Names for the axes and the legend. For a scale of colours, `label_names` has one entry, its name.
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure if not given.
-    values : array-like of shape (n_codevectors,), optional
-        Values of codevectors with one dimension, such as those of the greedy actions; otherwise unused.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    ValueError
-        If a dimension does not exist, or both are the same and there are others.
-    """
-    points = np.atleast_2d(np.asarray(codevectors, dtype=float))
-    names = feature_names or [f"observation[{j}]" for j in range(points.shape[1])]
-    n = points.shape[1]
-    same = dimensions[0] == dimensions[1] and n > 1
-    if same or not all(0 <= dimension < n for dimension in dimensions):
-        raise ValueError(
-            f"dimensions must be two different indices from 0 to {n - 1}, got {tuple(dimensions)}."
-        )
-    classes, share = np.asarray(labels), np.asarray(weights, dtype=float)
-    area = 15.0 + 250.0 * share / max(share.max(initial=0.0), 1e-12)
-    shown = [names[dimension] for dimension in dimensions]
-    points = points[:, list(dimensions)]
-    if n == 1:  # not against itself; there may be hundreds, the states of a table
-        area = style.areas(share)
-        shown[1] = "weight" if values is None else "value"
-        points[:, 1] = share if values is None else np.asarray(values, dtype=float)
-    ax = style.new_axes(ax)
-    _draw_dots(ax, points, area, classes, label_names)
-    for axis, name in zip((ax.xaxis, ax.yaxis), shown, strict=True):
-        style.name_axis(axis, name)
-        style.plain_numbers(axis)
-    return ax
-
-
-def _draw_dots(
-    ax: Any,
-    points: NDArray[np.float64],
-    area: NDArray[np.float64],
-    classes: NDArray[Any],
-    label_names: Sequence[str] | None,
-) -> None:
-    """Draw codevectors with colours by label, and a legend or a colour bar."""
-    dots: Any = {"edgecolors": "white", "linewidths": 0.5}
-    if not np.issubdtype(classes.dtype, np.integer):
-        scale = ax.scatter(*points.T, s=area, c=classes, cmap=style.SEQUENTIAL, alpha=0.8, **dots)
-        style.add_colorbar(scale, ax, label_names[0] if label_names else "action")
-        return
-    colours = style.label_colours(int(classes.max(initial=0)) + 1)
-    for label in np.unique(classes):
-        own = classes == label
-        dots |= {
-            "color": colours[label],
-            "label": label_names[label] if label_names else f"action {label}",
-        }
-        ax.scatter(*points[own].T, s=area[own], alpha=0.7, **dots)
-    style.add_inner_legend(ax, loc="best")
 
 
 def plot_learning_curve(

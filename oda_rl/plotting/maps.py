@@ -15,10 +15,67 @@ from oda_rl.plotting.parts import (
     draw_cells,
     draw_codevectors,
     draw_decisions,
+    draw_dots,
     draw_samples,
     draw_values,
     name_axes,
 )
+
+
+def plot_codebook(
+    model: Any,
+    dimensions: tuple[int, int] | None = None,
+    feature_names: Sequence[str] | None = None,
+    label_names: Sequence[str] | None = None,
+    ax: Any = None,
+) -> Any:
+    """Draw all codevectors over two of their dimensions: colour by label, area by weight.
+
+    Codevectors with a single dimension are drawn at the height of their values, or of their weights if
+    the model has no values.
+
+    Parameters
+    ----------
+    model : estimator, agent or View
+        Classes and greedy actions each have a colour; values and continuous actions are shown on a scale
+        of colours.
+    dimensions, feature_names, label_names, ax
+        As for `plot_partition`.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    ValueError
+        If `dimensions` do not fit the model, or it has no codevectors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from oda_rl import ODAPartition
+    >>> X = np.random.default_rng(0).normal(size=(300, 2))
+    >>> ax = plot_codebook(ODAPartition(max_codevectors=5, random_state=0).fit(X))
+    """
+    view = view_of(model).renamed(feature_names, label_names)
+    if not len(view.codevectors):
+        raise ValueError(f"{type(model).__name__} has no codevectors to plot.")
+    if make_line(view, dimensions, None) is None:
+        shown = list(make_plane(view, dimensions, None).dimensions)
+        points, names = view.codevectors[:, shown], [view.feature_names[j] for j in shown]
+    else:
+        name, heights = "weight", view.weights
+        if view.values is not None:
+            name, heights = view.value_name, view.values(view.codevectors)
+        points = np.column_stack([view.codevectors[:, 0], heights])
+        names = [view.feature_names[0], name]
+    ax = style.new_axes(ax)
+    draw_dots(ax, view, points, np.arange(len(points)), alone=True)
+    for axis, name in zip((ax.xaxis, ax.yaxis), names, strict=True):
+        style.name_axis(axis, name)
+        style.plain_numbers(axis)
+    return ax
 
 
 def plot_partition(

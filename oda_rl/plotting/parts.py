@@ -71,20 +71,31 @@ def draw_codevectors(ax: Any, view: View, plane: Plane, which: NDArray[np.int64]
     draw_dots(ax, view, view.codevectors[which][:, list(plane.dimensions)], which)
 
 
-def draw_dots(ax: Any, view: View, points: Any, which: NDArray[np.int64]) -> None:
+def draw_dots(ax: Any, view: View, points: Any, which: NDArray[np.int64], alone: bool = False) -> None:
     """Draw the codevectors `which` at `points` (n, 2) of the picture, with a legend of classes.
 
-    Their colours are those of the labels, their areas those of the weights.
+    Their colours are those of the labels, their areas those of the weights. If they are `alone`, without
+    cells or a curve that show labels which are values, these have a scale of colours, too, and the
+    legend is inside the axes.
     """
-    colours: Any = style.INK if view.labels is not None else style.PALETTE[0]
+    dots: Any = {"s": style.areas(view.weights)[which], "edgecolors": "white", "linewidths": 0.7}
+    dots |= {"zorder": 3, "c": style.PALETTE[0] if view.labels is None else style.INK}
     if view.has_classes:
         assert view.labels is not None
         palette = style.label_colours(len(view.label_names))
         own = view.labels[which]
-        colours = [palette[label] for label in own]
-        style.add_label_legend(ax, view.label_names, palette, np.unique(own))
-    size = style.areas(view.weights)[which]
-    ax.scatter(*points.T, s=size, c=colours, edgecolors="white", linewidths=0.7, zorder=3)
+        ax.scatter(*points.T, **dots | {"c": [palette[label] for label in own]})
+        if not alone:
+            style.add_label_legend(ax, view.label_names, palette, np.unique(own))
+            return
+        for label in np.unique(own):
+            ax.scatter([], [], color=palette[label], label=str(view.label_names[label]))
+        style.add_inner_legend(ax, loc="best")
+    elif alone and view.labels is not None:
+        dots |= {"c": view.labels[which], "cmap": style.SEQUENTIAL}
+        style.add_colorbar(ax.scatter(*points.T, **dots), ax, view.label_names[0])
+    else:
+        ax.scatter(*points.T, **dots)
 
 
 def name_axes(ax: Any, view: View, plane: Plane) -> None:

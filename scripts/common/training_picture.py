@@ -17,36 +17,19 @@ def draw(
     env_id: str,
     model: OnlineAlgorithm,
     keeper: KeepBestCallback | None,
-    dimensions: tuple[int, int],
+    dimensions: tuple[int, int] | None,
 ) -> None:
-    """Draw the learning curve, and the codebook in two dimensions, into `training.png` in the folder.
-
-    A codebook with only one dimension is drawn with the values of the greedy actions against it.
-    """
+    """Draw the learning curve, and the codebook as `plot_codebook` does, into `training.png`."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
     evaluations: tuple[Any, Any] = ((), ())
     if keeper is not None and keeper.evaluations_timesteps:
         evaluations = (keeper.evaluations_timesteps, np.mean(keeper.evaluations_results, axis=1))
     plot_learning_curve(*learning_curve(model), *evaluations, ax=left)
     left.set_title(f"{env_id}: learning")
-    learner = model.learner
-    n = learner.sizes.n_observed
-    points = learner.codevectors[:, :n]
-    if model.actions.is_continuous:
-        actions = learner.greedy(points)[:, 0]
-        names = ["greedy action"]
-    else:
-        actions = learner.q_values.argmax(axis=1)
-        names = model.actions.names(env_id)
-    plot_codebook(
-        points,
-        actions,
-        learner.codebook["visits"].sum(axis=0),
-        dimensions=dimensions,
-        feature_names=model.observations.names(env_id),
-        label_names=names,
-        ax=right,
-        values=learner.state_values(points),
-    )
+    view = model.view()
+    if len(view.codevectors):
+        plot_codebook(view, dimensions, ax=right)
+    else:  # there are too many
+        right.set_axis_off()
     right.set_title(f"{model.n_cells} cells: greedy action, and area by visits")
     save(figure, folder / "training.png", dpi=110)

@@ -36,15 +36,45 @@ def _close():
     plt.close("all")
 
 
+def view_at(points, **others):
+    """A view with codevectors at these points (n, d), without labels unless they are given."""
+    n, d = np.shape(points)
+    common = {"weights": np.ones(n), "labels": None, "label_names": []}
+    common |= {"feature_names": list("abcd"[:d])}
+    ends = {"low": np.full(d, -np.inf), "high": np.full(d, np.inf)}
+    return View(codevectors=np.asarray(points, dtype=float), **ends, **common | others)
+
+
 def test_codebook_draws_every_codevector_in_its_colour_and_place():
     codevectors = np.random.default_rng(0).normal(size=(20, 3))
-    labels = np.arange(20) % 2
-    weights = np.full(20, 0.05)
-    ax = plot_codebook(codevectors, labels, weights, dimensions=(2, 0), label_names=["left", "right"])
-    drawn = np.concatenate([c.get_offsets() for c in ax.collections])
-    np.testing.assert_allclose(np.sort(drawn, axis=0), np.sort(codevectors[:, [2, 0]], axis=0))
+    view = view_at(codevectors, labels=np.arange(20) % 2, label_names=["left", "right"])
+    ax = plot_codebook(view, dimensions=(2, 0))
+    np.testing.assert_array_equal(ax.collections[0].get_offsets(), codevectors[:, [2, 0]])
+    first, second = ax.collections[0].get_facecolors()[:2]
+    assert not np.array_equal(first, second)
     assert [t.get_text() for t in ax.get_legend().get_texts()] == ["left", "right"]
-    assert ax.get_xlabel() == "observation[2]"
+    for handle, colour in zip(ax.get_legend().legend_handles, (first, second), strict=True):
+        np.testing.assert_array_equal(handle.get_facecolor()[0], colour)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("c", "a")
+
+
+def test_codebooks_of_all_kinds_of_estimators(partition, classifier, data):
+    X, _ = data
+    ax = plot_codebook(partition)
+    np.testing.assert_array_equal(ax.collections[0].get_offsets(), partition.codevectors_)
+    assert ax.get_legend() is None
+    ax = plot_codebook(classifier, label_names=["1", "2"], feature_names=["p", "q"])
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["1", "2"]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("p", "q")
+    model = ODARegressor(6, random_state=0).fit(X, X[:, 0])
+    ax = plot_codebook(model)
+    np.testing.assert_array_equal(ax.collections[0].get_array(), model.predict(model.codevectors_))
+    assert ax.figure.axes[-1].get_ylabel() == "prediction at the codevector"
+
+
+def test_a_view_without_codevectors_has_no_codebook():
+    with pytest.raises(ValueError, match="View has no codevectors to plot"):
+        plot_codebook(view_at(np.empty((0, 2))))
 
 
 def test_without_matplotlib_what_to_install_is_named(partition, data, tmp_path, monkeypatch):
@@ -52,7 +82,7 @@ def test_without_matplotlib_what_to_install_is_named(partition, data, tmp_path, 
     draw = (
         lambda: plot_partition(partition),
         lambda: plot_annealing(partition),
-        lambda: plot_codebook(np.eye(2), np.zeros(2, dtype=int), np.ones(2)),
+        lambda: plot_codebook(partition),
         lambda: plot_learning_curve([1, 2], [0.0, 1.0]),
         lambda: animate_codebook(partition, tmp_path / "cells.gif"),
     )
@@ -62,17 +92,18 @@ def test_without_matplotlib_what_to_install_is_named(partition, data, tmp_path, 
 
 
 def test_area_follows_the_weight():
-    ax = plot_codebook([[0.0, 0.0], [1.0, 1.0]], [0, 0], [0.9, 0.1])
+    ax = plot_codebook(view_at([[0.0, 0.0], [1.0, 1.0]], weights=np.array([0.9, 0.1])))
     small, large = np.sort(ax.collections[0].get_sizes())
     assert large > 3 * small
 
 
 def test_unknown_dimension():
     with pytest.raises(ValueError, match="from 0 to 1"):
-        plot_codebook(np.zeros((3, 2)), np.zeros(3, dtype=int), np.ones(3), dimensions=(0, 5))
+        plot_codebook(view_at(np.zeros((3, 2))), dimensions=(0, 5))
     with pytest.raises(ValueError, match=r"two different indices from 0 to 1, got \(1, 1\)"):
-        plot_codebook(np.zeros((3, 2)), np.zeros(3, dtype=int), np.ones(3), dimensions=(1, 1))
-    plot_codebook(np.zeros((3, 1)), np.zeros(3, dtype=int), np.ones(3), dimensions=(0, 0))
+        plot_codebook(view_at(np.zeros((3, 2))), dimensions=(1, 1))
+    with pytest.raises(ValueError, match="a single dimension need neither dimensions"):
+        plot_codebook(view_at(np.zeros((3, 1))), dimensions=(0, 0))
 
 
 def test_learning_curve_has_the_moving_average():
@@ -432,14 +463,10 @@ def drawn_in(figure, artist):
 def classes_view(names):
     """A view with one codevector for each class, on a square grid."""
     points = np.array([[i // 6, i % 6] for i in range(len(names))], dtype=float)
-    return View(
-        codevectors=points,
-        weights=np.ones(len(names)),
+    return view_at(
+        points,
         labels=np.arange(len(names)),
-        feature_names=["a", "b"],
         label_names=list(names),
-        low=np.full(2, -np.inf),
-        high=np.full(2, np.inf),
         distance=lambda X: ((X[:, None] - points) ** 2).sum(axis=2),
         decisions=lambda X: ((X[:, None] - points) ** 2).sum(axis=2).argmin(axis=1),
     )
@@ -457,13 +484,9 @@ def classes_view(names):
         ],
     ],
 )
-@pytest.mark.parametrize("draw", [plot_partition, plot_policy_map, "codebook"])
+@pytest.mark.parametrize("draw", [plot_partition, plot_policy_map, plot_codebook])
 def test_a_legend_lists_all_labels_and_leaves_the_axes_most_of_the_figure(draw, names):
-    view = classes_view(names)
-    if draw == "codebook":
-        ax = plot_codebook(view.codevectors, view.labels, view.weights, label_names=names)
-    else:
-        ax = draw(view)
+    ax = draw(classes_view(names))
     figure = ax.figure
     figure.canvas.draw()
     assert len(ax.get_legend().get_texts()) == len(names)
@@ -496,14 +519,11 @@ def test_a_class_that_is_called_class_is_not_called_so_twice(data):
     assert model.view().label_names == ["class Classic", "class 1"]
 
 
-@pytest.mark.parametrize("draw", [plot_partition, plot_policy_map, plot_value_map, "codebook"])
+@pytest.mark.parametrize("draw", [plot_partition, plot_policy_map, plot_value_map, plot_codebook])
 def test_names_of_features_longer_than_the_axes_are_shortened(classifier, draw):
     name = "a very long name of a feature that goes on and on, in (kilometres per hour) per (s m^2)"
     names = [name, name.upper()]
-    if draw == "codebook":
-        ax = plot_codebook([[0.0, 1.0]], [0], [1.0], feature_names=names)
-    else:
-        ax = draw(classifier, feature_names=names)
+    ax = draw(classifier, feature_names=names)
     ax.figure.canvas.draw()
     for axis, full in zip((ax.xaxis, ax.yaxis), names, strict=True):
         assert drawn_in(ax.figure, axis.label)
@@ -515,10 +535,10 @@ def test_names_of_features_longer_than_the_axes_are_shortened(classifier, draw):
 
 def test_codevectors_with_one_dimension_are_drawn_with_their_values():
     points, values = np.arange(6.0)[:, None], np.array([3.0, 1.0, 4.0, 1.0, 5.0, 9.0])
-    ax = plot_codebook(points, np.zeros(6, dtype=int), np.ones(6), (0, 0), ["state"], values=values)
+    ax = plot_codebook(view_at(points, values=lambda X: values[X[:, 0].astype(int)]))
     np.testing.assert_array_equal(ax.collections[0].get_offsets(), np.column_stack([points, values]))
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("state", "value")
-    ax = plot_codebook(points, np.zeros(6, dtype=int), values, (0, 0), ["state"])
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("a", "value")
+    ax = plot_codebook(view_at(points, weights=values))
     np.testing.assert_array_equal(ax.collections[0].get_offsets()[:, 1], values)
     assert ax.get_ylabel() == "weight"
 

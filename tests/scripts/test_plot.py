@@ -179,7 +179,11 @@ def test_a_model_with_one_dimension_is_drawn_with_its_values(script, tmp_path, c
     TwoTimescaleQ(env="FrozenLake-v1", seed=0, warmup_steps=200).learn(2_000).save(path)
     x = np.linspace(0.0, 3.0, 100)[:, None]
     ODARegressor(max_codevectors=6, random_state=0).fit(x, np.sin(x[:, 0])).save(tmp_path / "curve.npz")
-    for file, names in (("table.npz", ("state", "value")), ("curve.npz", ("feature 0", "value"))):
+    expected = {
+        "table.npz": ("state", "value of the greedy action"),
+        "curve.npz": ("feature 0", "prediction"),
+    }
+    for file, names in expected.items():
         drawings.clear()
         assert draw(script, tmp_path / file) == 0
         assert (drawings[0].get_xlabel(), drawings[0].get_ylabel()) == names

@@ -103,7 +103,7 @@ def test_the_other_agent_is_trained_by_name_or_for_its_states(trained, run, tmp_
         assert code == 0, output
     assert len(list(tmp_path.glob("*/TwoTimescaleQ_0_1/model.npz"))) == 2
     (table,) = (figure.axes[1] for path, figure in figures.items() if "FrozenLake" in str(path))
-    assert (table.get_xlabel(), table.get_ylabel()) == ("state", "value")
+    assert (table.get_xlabel(), table.get_ylabel()) == ("state", "value of the greedy action")
     assert run("train", "--optimism", 0.5)[0] != 0, "it is the other agent's"
     code, output = run("train", "--env-id", "NoSuch-v0")
     assert code == 2
