@@ -27,12 +27,27 @@ LONG, FEW = 6.0, 20
 # Samples of the least weights count as parts of a sample if together they have less than this part of
 # the weight. (In bootstraps all samples count, as those drawn once have more than a third of it.)
 LIGHT = 0.1
+# Values are equal up to this part of the range of a feature, and repeated if they occur so many times.
+EQUAL, REPEATED = 1e-9, 2
 
 
 def variances(values: Array, weight: Array) -> Array:
     """Variances (n_features,) of values (n_samples, n_features)."""
     mean = np.average(values, axis=0, weights=weight)
     return np.asarray(np.average((values - mean) ** 2, axis=0, weights=weight))
+
+
+def gaps_of_repeated(samples: Array) -> Array:
+    """The least gap between repeated values of each feature (n_features,), if most are; else zero."""
+    found = np.zeros(samples.shape[1])
+    for j, values in enumerate(np.sort(samples, axis=0).T):
+        is_new = np.diff(values, prepend=-np.inf) > EQUAL * (values[-1] - values[0])
+        first = np.flatnonzero(is_new)
+        counts = np.diff(first, append=len(values))
+        repeated = counts >= REPEATED
+        if repeated.sum() > 1 and 2 * counts[repeated].sum() > len(values):
+            found[j] = np.diff(values[first[repeated]]).min()
+    return found
 
 
 def quantiles(values: Array, at: ArrayLike, weight: Array, method: Method = "linear") -> Array:

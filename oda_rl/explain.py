@@ -1,8 +1,6 @@
 """Public import path of model inspection: text, rules, tables, explanations and pictures."""
 
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from oda_rl.inspect.contributions import (
@@ -34,8 +32,6 @@ __all__ = [
     "rules",
     "rules_text",
     "table",
-    "to_csv",
-    "to_pandas",
     "tree_text",
 ]
 
@@ -56,18 +52,3 @@ def table(model: Any, feature_names: Sequence[str] | None = None, all_cells: boo
         raise TypeError(f"model must be an estimator with cells, got {type(model).__name__}.")
     found: Table = model.cells(feature_names, all_cells)
     return found
-
-
-def to_csv(
-    model: Any,
-    path: str | os.PathLike[str],
-    feature_names: Sequence[str] | None = None,
-    all_cells: bool = False,
-) -> Path:
-    """Write the cells of a fitted estimator as a CSV file with a header; returns its path."""
-    return table(model, feature_names, all_cells).to_csv(path)
-
-
-def to_pandas(model: Any, feature_names: Sequence[str] | None = None, all_cells: bool = False) -> Any:
-    """The cells of a fitted estimator as a pandas.DataFrame, indexed by cell."""
-    return table(model, feature_names, all_cells).to_pandas("cell")

@@ -145,7 +145,12 @@ def first_and_last_temperature(
 
 
 class Level(NamedTuple):
-    """What happened at one temperature: a record of `Annealer.history`."""
+    """What happened at one temperature: a record of `Annealer.history`.
+
+    At its end `n_merges` codevectors were merged with others, and `n_pruned` removed as they had hardly
+    any weight; `n_codevectors` were left, and `distortion` was their mean divergence from the samples.
+    On the way to the next temperature `n_splits` were added, at `critical_temperatures`.
+    """
 
     temperature: float
     n_codevectors: int
@@ -164,7 +169,8 @@ class PathPoint(NamedTuple):
     temperature; `seconds` is the time since the fit began; `critical_temperatures` are those of the
     cells that split on the way to the next temperature. `expected_distortion` is
     D = E sum_i p_i d(x, mu_i) (eq. 2) and `entropy` is H = -E sum_i p_i log p_i (eq. 3, without the
-    entropy of the samples, which does not depend on the codebook), both of the soft codebook.
+    entropy of the samples, which does not depend on the codebook), both of the soft codebook;
+    `free_energy` is the combination of them that annealing minimises.
     """
 
     temperature: float

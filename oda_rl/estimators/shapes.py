@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import svds
 
 from oda_rl._schema import Rules, Sizes, expect
+from oda_rl._statistics import gaps_of_repeated
 from oda_rl._types import Array, Labels
 from oda_rl.codebook.schedule import PathPoint
 
@@ -27,10 +28,9 @@ TRIED, TURNS, MORE_TURNS = 4, 5, 20
 PRIOR = 1.0
 # Added to variances, as parts of the variances of the cells and of the mean variance of all features.
 FLOOR, LEAST = 1e-3, 1e-9
-# Values that occur REPEATED times are rounded or categories, if they are most samples. This part of the
-# square of the gap between them is added to variances: else the density of a cluster of one value would
-# be unbounded. Values are equal up to this part of the range of a feature.
-REPEATED, GRAIN, EQUAL = 2, 0.1, 1e-9
+# Features of which most values are repeated are rounded or categories. This part of the square of the
+# gap between values is added to variances: else the density of a cluster of one value is unbounded.
+GRAIN = 0.1
 # Up to this many samples or features, principal components come from a full SVD, else a partial one.
 SMALL = 300
 FAMILIES = ("full", "tied", "round")
@@ -202,9 +202,7 @@ def _merges(moments: _Moments, family: _Family) -> Iterator[tuple[NDArray[np.int
 
 
 def _shares(labels: Labels, k: int, weight: Array) -> Array:
-    share = np.zeros((len(labels), k))
-    share[np.arange(len(labels)), labels] = weight
-    return share
+    return np.asarray(np.eye(k)[labels] * weight[:, None])
 
 
 def _starts(samples: Array, weight: Array, path: Sequence[Array], grain: Array) -> Iterator[_Start]:
@@ -281,19 +279,6 @@ def _best(samples: Array, weight: Array, path: Sequence[Array], grain: Array) ->
     return _refined(samples, weight, best.share, family, MORE_TURNS).shapes.seen_in(samples)
 
 
-def _gaps(samples: Array) -> Array:
-    """The least gap between repeated values of each feature (n_features,), if most are; else zero."""
-    found = np.zeros(samples.shape[1])
-    for j, values in enumerate(np.sort(samples, axis=0).T):
-        is_new = np.diff(values, prepend=-np.inf) > EQUAL * (values[-1] - values[0])
-        first = np.flatnonzero(is_new)
-        counts = np.diff(first, append=len(values))
-        repeated = counts >= REPEATED
-        if repeated.sum() > 1 and 2 * counts[repeated].sum() > len(values):
-            found[j] = np.diff(values[first[repeated]]).min()
-    return found
-
-
 def _directions(samples: Array, weight: Array) -> Array:
     """Orthonormal directions (n_features, r) in which the clusters are sought.
 
@@ -352,6 +337,6 @@ def find_shapes(history: Sequence[PathPoint], samples: Array, weight: Array) -> 
     part = (part - mean) / unit
     turn = _directions(part, mass)
     books = [(codevectors - mean) / unit @ turn for codevectors in path.values()]
-    grain = (turn.T * (GRAIN * _gaps(part) ** 2)) @ turn
+    grain = (turn.T * (GRAIN * gaps_of_repeated(part) ** 2)) @ turn
     centres, whiten, log_weights = _best(part @ turn, mass, books, grain)
     return Shapes(mean + unit * centres @ turn.T, turn @ whiten / unit, log_weights)

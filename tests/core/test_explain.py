@@ -20,8 +20,6 @@ from oda_rl.explain import (
     rules,
     rules_text,
     table,
-    to_csv,
-    to_pandas,
     tree_text,
 )
 from oda_rl.inspect.model import view_of
@@ -209,7 +207,7 @@ def test_tables_have_a_row_for_each_codevector(classifier, tmp_path):
     theirs = classifier.codevectors_[np.lexsort(classifier.codevectors_[:, 2][None])]
     np.testing.assert_allclose(mine, theirs)
     assert sum(columns["weight"]) == pytest.approx(1.0)
-    with open(to_csv(classifier, tmp_path / "new" / "tree.csv", NAMES, all_cells=True)) as file:
+    with open(table(classifier, NAMES, all_cells=True).to_csv(tmp_path / "new" / "tree.csv")) as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == len(report(classifier))
     assert rows[0]["cell"] == "0"
@@ -227,7 +225,7 @@ def test_tables_of_flat_codebooks(tmp_path):
 
 def test_a_table_as_a_data_frame(regressor):
     pytest.importorskip("pandas")
-    frame = to_pandas(regressor[0], ["a", "b"])
+    frame = table(regressor[0], ["a", "b"]).to_pandas("cell")
     assert frame.index.name == "cell"
     assert {"weight", "value", "a", "b"} <= set(frame.columns)
 
@@ -386,15 +384,6 @@ def test_the_errors_of_drawn_trees_go_on_with_a_stream():
     model.fit(X[:330], y[:330]).partial_fit(X[330:], y[330:])
     assert model._session.task.smoothing > 0.0
     assert report(model)[0].error == pytest.approx(_squares(model, X, y).mean())
-
-
-def test_files_without_errors_of_predictions_are_read(monkeypatch):
-    model, X, y = _drawn("constant", resolutions=[None], layers=2)
-    state = model._get_state
-    for cells in (found := state())["session"]["layers"]:
-        del cells["predicted_loss"]
-    monkeypatch.setattr(model, "_get_state", lambda: found)
-    assert report(reloaded(model))[0].error == pytest.approx(_squares(model, X, y).mean())
 
 
 def test_cells_of_ways_have_the_values_of_their_samples():

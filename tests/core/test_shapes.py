@@ -6,8 +6,9 @@ from scipy.stats import multivariate_normal
 from sklearn.metrics import adjusted_rand_score
 
 from oda_rl import ODAPartition
+from oda_rl._statistics import gaps_of_repeated
 from oda_rl.codebook.schedule import PathPoint
-from oda_rl.estimators.shapes import Shapes, _gaps, find_shapes
+from oda_rl.estimators.shapes import Shapes, find_shapes
 
 
 def point(codevectors):
@@ -119,6 +120,7 @@ def test_gaps_between_repeated_values_alone():
     rng = np.random.default_rng(100)
     few, many = 0.5 * rng.integers(0, 9, 100), rng.normal(size=100)
     twice = np.repeat(many[:70], 2)[:100]
-    found = _gaps(np.column_stack([few, many, np.ones(100), np.where(few > 2.0, 7.0, 0.0), twice]))
+    columns = few, many, np.ones(100), np.where(few > 2.0, 7.0, 0.0), twice
+    found = gaps_of_repeated(np.column_stack(columns))
     np.testing.assert_allclose(found[:4], [0.5, 0.0, 0.0, 7.0])
     assert 0.0 < found[4] < 0.1
