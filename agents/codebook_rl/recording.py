@@ -278,7 +278,8 @@ def find_noise(before: Array, actions: Array, rewards: Array, after: Array) -> N
         with_two = [_standard(with_one[:, len(acts.T) :] * own[:, None]) for own in acts.T]
         noise[j] = _unrelated(now[:, [j, d + j]], follows) and _unrelated(with_one, follows)
         noise[j] = noise[j] and all(_unrelated(part, rewarded) for part in with_two)
-    return noise if not noise[_moves(before)].all() else np.zeros(d, dtype=np.bool_)
+    moves = before.min(axis=0) < before.max(axis=0)
+    return noise if not noise[moves].all() else np.zeros(d, dtype=np.bool_)
 
 
 # -- continuous actions ------------------------------------------------------------------------------
@@ -337,10 +338,6 @@ def _scores(columns: Array) -> Array:
 def _with_sizes(columns: Array) -> Array:
     """Scores of columns, and of their absolute distances from the median."""
     return np.hstack([_scores(columns), _scores(np.abs(columns - np.median(columns, axis=0)))])
-
-
-def _moves(observations: Array) -> NDArray[np.bool_]:
-    return np.asarray(observations.min(axis=0) < observations.max(axis=0))
 
 
 def _varies(observations: Array) -> NDArray[np.bool_]:

@@ -128,11 +128,9 @@ class Front:
         -------
         matplotlib.axes.Axes
         """
-        if ax is None:
-            from matplotlib import pyplot as plt
+        from oda_rl.plotting.style import new_axes
 
-            ax = plt.subplots(figsize=(7, 4.5), layout="constrained")[1]
-        best = self.best
+        ax, best = new_axes(ax, (7.0, 4.5)), self.best
         kept = [p for p in self.points if p.result >= best[0].result]
         ax.scatter([p.numbers for p in kept], [p.result for p in kept], s=12, color="0.7", label="tried")
         line = [p.numbers for p in best], [p.result for p in best]

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from oda_rl._types import Array
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.observations import ObservationCodec
+from oda_rl.agents.sb3.gymnasium_vector import row_of
 
 # Largest weight of a state, as a multiple of the mean weight
 HEAVIEST = 10.0
@@ -84,8 +85,7 @@ class Teacher:
     def _act(self, seen: Any, n: int) -> NDArray[Any]:
         if hasattr(self.policy, "predict"):
             return np.asarray(self.policy.predict(seen, deterministic=True)[0]).reshape(n, -1)
-        single = (_row(seen, i) for i in range(n))
-        return np.array([np.ravel(self.policy(one)) for one in single])
+        return np.array([np.ravel(self.policy(row_of(seen, i))) for i in range(n)])
 
     def _refused(self, action: Any) -> ValueError:
         space = self.actions.space
@@ -120,10 +120,3 @@ def _numbers_of(actions: ActionCodec) -> dict[tuple[Any, ...], int]:
     """The index of each discrete action, by the action as the environment takes it."""
     taken = actions.decode_many(np.arange(actions.n_actions))
     return {tuple(np.ravel(one).tolist()): i for i, one in enumerate(taken)}
-
-
-def _row(seen: Any, i: int) -> Any:
-    """One of the observations of a VecEnv."""
-    if isinstance(seen, dict):
-        return {key: part[i] for key, part in seen.items()}
-    return tuple(part[i] for part in seen) if isinstance(seen, tuple) else seen[i]

@@ -22,7 +22,7 @@ from oda_rl.agents.explain.table import PolicyTable, explain_policy
 from oda_rl.agents.sb3.env_origin import find_environment
 from oda_rl.agents.sb3.evaluation import LONGEST
 from oda_rl.inspect.model import View
-from oda_rl.inspect.page import Frame, write_page
+from oda_rl.inspect.page import Frame, margins_of, write_page
 from oda_rl.inspect.table import counted
 
 if TYPE_CHECKING:
@@ -133,8 +133,12 @@ def write_report(
     ValueError
         If the model has learned nothing yet, or has no cells.
     """
-    table, view = explain_policy(model), model.view()
+    table, view, seen = explain_policy(model), model.view(), model.observations
     sheet = policy_sheet(table)
+
+    def margins(points: NDArray[np.float64]) -> NDArray[np.float64]:
+        return margins_of(model.learner.action_values(seen.nearest(points)))
+
     frames: list[Frame] = []
     kwargs: dict[str, Any] = {}
     about = [policy_summary(table)]
@@ -157,7 +161,7 @@ def write_report(
         sheet,
         view,
         about=about,
-        margins=None if model.actions.is_continuous else _margins(model),
+        margins=None if model.actions.is_continuous else margins,
         levels=levels,
         frames=frames,
         frames_title=title,
@@ -172,16 +176,3 @@ def _explained(model: "OnlineAlgorithm", table: PolicyTable, seen: Any, total: f
     shares = [(one.number, one.weight) for one in why.contributions]
     note = f"{table.name_of(why.action)}, return so far {total:.4g}"
     return Frame(why.point.tolist(), text, note, shares)
-
-
-def _margins(model: "OnlineAlgorithm") -> Any:
-    """A function of points (n, d): the margin of the best discrete action over the second best."""
-
-    def clear(points: NDArray[np.float64]) -> NDArray[np.float64]:
-        values = model.learner.action_values(model.observations.nearest(points))
-        if values.shape[1] < 2:
-            return np.ones(len(values))
-        first, second = np.partition(values, -2, axis=1)[:, -2:].T[::-1]
-        return np.asarray(first - second)
-
-    return clear

@@ -56,7 +56,11 @@ def policy_sheet(table: PolicyTable, n: int | None = None) -> Table:
     return Table(
         _title(table, len(cells)),
         columns,
-        {"value": _by_spread, "visits": percent, "probability": percent},
+        {
+            "value": lambda values: numbers(values, float(np.ptp(values)) if values else None),
+            "visits": percent,
+            "probability": percent,
+        },
     )
 
 
@@ -282,10 +286,6 @@ def _mark_state(
     name = own(table, explanation.action)
     star: Any = {"marker": "*", "markersize": 14, "color": "gold", "markeredgecolor": "black"}
     ax.plot(*here, linestyle="none", zorder=4, label=f"this state: {name}", **star)
-
-
-def _by_spread(values: list[float]) -> list[str]:
-    return numbers(values, float(np.ptp(values)) if len(values) else None)
 
 
 def _title(table: PolicyTable, n: int) -> str:

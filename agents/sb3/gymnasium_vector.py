@@ -93,7 +93,7 @@ class GymnasiumVecEnv(VecEnv):
         for i in np.flatnonzero(dones).tolist():
             final = infos[i].pop("final_obs", None)
             infos[i] |= infos[i].pop("final_info", {})
-            infos[i]["terminal_observation"] = _row(observations, i) if final is None else final
+            infos[i]["terminal_observation"] = row_of(observations, i) if final is None else final
             seconds = time.time() - self._begun
             infos[i]["episode"] = episode_record(self._returns[i], self._lengths[i], seconds)
             if self._waits:
@@ -150,12 +150,12 @@ def _accepts_masks(env: gym.vector.VectorEnv) -> bool:
     )
 
 
-def _row(observations: Any, i: int) -> Any:
-    """One of several observations."""
+def row_of(observations: Any, i: int) -> Any:
+    """A copy of one of the observations of a VecEnv."""
     if isinstance(observations, dict):
-        return {key: _row(values, i) for key, values in observations.items()}
+        return {key: row_of(values, i) for key, values in observations.items()}
     if isinstance(observations, tuple):
-        return tuple(_row(values, i) for values in observations)
+        return tuple(row_of(values, i) for values in observations)
     return observations[i].copy()
 
 

@@ -93,7 +93,8 @@ def _in_pairs(samples: Array, labels: Labels, weight: Array, n_classes: int) -> 
     # Counts of every part of one feature together with every part of another, class by class.
     weighed = ones * weight[:, None]
     counts = np.stack([weighed[labels == c].T @ ones[labels == c] for c in range(n_classes)], axis=-1)
-    own = _sums(_squares(counts, np.diagonal(counts).sum(axis=1)), first)
+    blocks = np.add.reduceat(_squares(counts, np.diagonal(counts).sum(axis=1)), first[:-1], axis=0)
+    own = np.add.reduceat(blocks, first[:-1], axis=1)  # of all parts of two features
     single = np.array([_chi_squared(counts[i:j, i:j].sum(axis=1)) for i, j in pairwise(first)])
     size = np.array(sizes) - 1
     freedom = np.maximum(np.multiply.outer(size, size) * (n_classes - 1), 1)
@@ -110,11 +111,6 @@ def _squares(table: NDArray[Any], total: NDArray[Any]) -> Array:
 
 def _chi_squared(table: NDArray[Any]) -> float:
     return float(_squares(table, table.sum(axis=0)).sum())
-
-
-def _sums(values: Array, first: Labels) -> Array:
-    """Sums over blocks of rows and columns that begin at `first`."""
-    return np.add.reduceat(np.add.reduceat(values, first[:-1], axis=0), first[:-1], axis=1)
 
 
 def _deviations(squared: Array | float, freedom: Array | int) -> Array:

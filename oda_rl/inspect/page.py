@@ -165,7 +165,7 @@ def write_estimator_report(
     if view.has_classes and hasattr(model, "predict_proba"):
 
         def margins(points: Any) -> Any:
-            return np.ptp(np.sort(call_unnamed(model.predict_proba, points), axis=1)[:, -2:], axis=1)
+            return margins_of(call_unnamed(model.predict_proba, points))
 
     names = next(iter(table.columns.values()))
     return write_page(
@@ -179,6 +179,13 @@ def write_estimator_report(
         levels=model.views(),
         frames=[_explained(model, view, x) for x in samples],
     )
+
+
+def margins_of(values: Array) -> Array:
+    """Leads (n,) of the largest of values (n, k) over the second largest; 1 if there is only one."""
+    if values.shape[1] < 2:
+        return np.ones(len(values))
+    return np.asarray(np.ptp(np.partition(values, -2, axis=1)[:, -2:], axis=1))
 
 
 def _fill_template(path: str | os.PathLike[str], title: str, data: dict[str, Any]) -> Path:

@@ -66,8 +66,7 @@ def draw_policy(ax: Any, view: View, line: Line, codebook: bool, resolution: int
     if codebook:
         _draw_codevectors(ax, view, np.full(len(view.codevectors), 0.5))
     ax.set(yticks=[], ylim=(0.0, 1.0), xlim=line)
-    style.name_axis(ax.xaxis, view.feature_names[0])
-    style.plain_numbers(ax.xaxis)
+    style.name_axes(ax, view.feature_names[:1])
     return ax
 
 
@@ -125,6 +124,4 @@ def _frame(
     low, high = float(shown.min()) if least is None else least, float(shown.max())
     space = SPACE * (high - low) if high > low else 0.5
     ax.set(xlim=line, ylim=(low - space if least is None else least, high + space))
-    for axis, text in ((ax.xaxis, view.feature_names[0]), (ax.yaxis, name)):
-        style.name_axis(axis, text)
-        style.plain_numbers(axis)
+    style.name_axes(ax, [view.feature_names[0], name])

@@ -72,9 +72,7 @@ def plot_codebook(
         names = [view.feature_names[0], name]
     ax = style.new_axes(ax)
     draw_dots(ax, view, points, np.arange(len(points)), alone=True)
-    for axis, name in zip((ax.xaxis, ax.yaxis), names, strict=True):
-        style.name_axis(axis, name)
-        style.plain_numbers(axis)
+    style.name_axes(ax, names)
     return ax
 
 

@@ -88,9 +88,7 @@ def draw_dots(ax: Any, view: View, points: Any, which: NDArray[np.int64], alone:
         if not alone:
             style.add_label_legend(ax, view.label_names, palette, np.unique(own))
             return
-        for label in np.unique(own):
-            ax.scatter([], [], color=palette[label], label=str(view.label_names[label]))
-        style.add_inner_legend(ax, loc="best")
+        style.add_inner_label_legend(ax, view.label_names, palette, np.unique(own), loc="best")
     elif alone and view.labels is not None:
         dots |= {"c": view.labels[which], "cmap": style.SEQUENTIAL}
         style.add_colorbar(ax.scatter(*points.T, **dots), ax, view.label_names[0])
@@ -101,9 +99,7 @@ def draw_dots(ax: Any, view: View, points: Any, which: NDArray[np.int64], alone:
 def name_axes(ax: Any, view: View, plane: Plane) -> None:
     """Set the names and limits of both axes."""
     ax.set(xlim=(plane.low[0], plane.high[0]), ylim=(plane.low[1], plane.high[1]))
-    for axis, k in zip((ax.xaxis, ax.yaxis), plane.dimensions, strict=True):
-        style.name_axis(axis, view.feature_names[k])
-        style.plain_numbers(axis)
+    style.name_axes(ax, [view.feature_names[k] for k in plane.dimensions])
 
 
 def draw_cells(

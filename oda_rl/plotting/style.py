@@ -153,6 +153,13 @@ def name_axis(axis: Any, name: object) -> None:
         text = shortened(name, max(FEWEST_LETTERS, fewer))
 
 
+def name_axes(ax: Any, names: Sequence[object]) -> None:
+    """Write names along the horizontal axis and, if there are two, the vertical one; plain numbers."""
+    for axis, name in zip((ax.xaxis, ax.yaxis), names, strict=False):
+        name_axis(axis, name)
+        plain_numbers(axis)
+
+
 def add_colorbar(drawn: Any, ax: Any, name: object, **options: Any) -> None:
     """Add a colour bar for `drawn` beside the axes, with a name that is not longer than the bar."""
     bar = ax.figure.colorbar(drawn, ax=ax, **options)
@@ -175,6 +182,15 @@ def add_label_legend(ax: Any, names: Sequence[str], colours: Sequence[Any], labe
     shape: Any = {"linestyle": "", "marker": "o", "markersize": 7}
     dots = [Line2D([], [], color=colours[label], label=str(names[label]), **shape) for label in labels]
     add_legend(ax, dots, [str(names[label]) for label in labels], handletextpad=0.1, columnspacing=1.2)
+
+
+def add_inner_label_legend(
+    ax: Any, names: Sequence[Any], colours: Sequence[Any], labels: Any, **options: Any
+) -> None:
+    """Add a legend with a dot for each of `labels`; the `options` are those of `add_inner_legend`."""
+    for label in labels:
+        ax.scatter([], [], color=colours[label], label=str(names[label]))
+    add_inner_legend(ax, **options)
 
 
 def add_inner_legend(ax: Any, below: float = BELOW, **options: Any) -> None:

@@ -110,9 +110,8 @@ def _dots(
     if classes is not None:
         colours = style.label_colours(len(classes))
         ax.scatter(*points.T, c=[colours[k] for k in np.searchsorted(classes, decisions)], **marks)
-        for colour, label in zip(colours, classes, strict=True):
-            ax.scatter([], [], color=colour, s=40, label=str(label))
-        style.add_inner_legend(ax, 4.0, loc="upper right", ncols=2 if len(classes) > 5 else 1)
+        options: Any = {"below": 4.0, "loc": "upper right", "ncols": 2 if len(classes) > 5 else 1}
+        style.add_inner_label_legend(ax, classes, colours, range(len(classes)), **options)
     elif isinstance(decisions[0], float):
         dots = ax.scatter(*points.T, c=decisions, cmap=style.SEQUENTIAL, **marks)
         style.add_colorbar(dots, ax, "value")

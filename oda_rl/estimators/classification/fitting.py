@@ -14,7 +14,7 @@ from oda_rl.estimators.classification.judging import (
     fitted_error,
     limit_memory,
 )
-from oda_rl.estimators.classification.local_logits import LocalLogits, LogitAnnealer
+from oda_rl.estimators.classification.local_logits import LogitAnnealer
 from oda_rl.estimators.classification.session import ClassSession
 from oda_rl.estimators.classification.validation import (
     TOLERANCE,
@@ -72,17 +72,10 @@ def fit_classes(session: ClassSession, data: Data, n_classes: int, estimator: An
     session.set_book(book, own.votes(cells[0]) if settings.shared else None)
     if estimator.forgetting is not None:
         session.n_fitted = len(data.weight)
-        if session.local is not None:
-            _rest_logits(session.local)
-
-
-def _rest_logits(local: LocalLogits) -> None:
-    """Let the cells of logits rest in a stream after a fit, until a change is found.
-
-    Local models that are fitted together depend on where the cells are. The logits go on.
-    """
-    if local.run is not None and isinstance(local.run.annealer, LogitAnnealer):
-        local.run.annealer.rests = local.run.annealer.done = True
+        run = None if session.local is None else session.local.run
+        # The models of cells are fitted together: only their logits go on in a stream, until it changes.
+        if run is not None and isinstance(run.annealer, LogitAnnealer):
+            run.annealer.rests = run.annealer.done = True
 
 
 # -- a stream -----------------------------------------------------------------------------------------

@@ -30,17 +30,13 @@ def _map(around: Any, sizes: Sizes) -> Schema:
     return MAP
 
 
-def _scalings(around: Any, sizes: Sizes) -> Schema:
-    return tuple(Sized(SCALING, d=n) for n in around["n_features"])
-
-
 # Schema of `Features.get_state` for data with d features.
 FEATURES = Rules(
     {
         "maps": [Either(None, _map)],
         "n_raw": "int in [d, d]",
         "n_features": ["count in [1, inf)"],
-        "scalings": _scalings,
+        "scalings": lambda around, sizes: tuple(Sized(SCALING, d=n) for n in around["n_features"]),
     },
     _have_one_size,
 )
