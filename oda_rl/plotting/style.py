@@ -185,7 +185,7 @@ def add_label_legend(ax: Any, names: Sequence[str], colours: Sequence[Any], labe
 
 
 def add_inner_label_legend(
-    ax: Any, names: Sequence[Any], colours: Sequence[Any], labels: Any, **options: Any
+    ax: Any, names: Any, colours: Sequence[Any], labels: Any, **options: Any
 ) -> None:
     """Add a legend with a dot for each of `labels`; the `options` are those of `add_inner_legend`."""
     for label in labels:
