@@ -187,8 +187,7 @@ def restore_space(description: dict[str, Any]) -> spaces.Space:
     fields = dict(description)
     kind = fields.pop("kind", "Box")
     if kind in ("Dict", "Tuple"):
-        parts = {key: restore_space(part) for key, part in fields["parts"].items()}
-        return spaces.Dict(parts) if kind == "Dict" else spaces.Tuple(list(parts.values()))
+        return join_parts(kind, {key: restore_space(part) for key, part in fields["parts"].items()})
     if kind == "Box":
         dtype = np.dtype(fields["dtype"])
         return spaces.Box(
@@ -199,3 +198,9 @@ def restore_space(description: dict[str, Any]) -> spaces.Space:
     if kind == "MultiBinary":
         return spaces.MultiBinary(fields["n"])
     return spaces.Discrete(**fields)
+
+
+def join_parts(kind: str, parts: dict[str, spaces.Space]) -> spaces.Space:
+    """Make a Dict or a Tuple, by its name `kind`, of parts in their order."""
+    # Gymnasium sorts the keys of a dictionary, but not those of a list of pairs
+    return spaces.Dict([*parts.items()]) if kind == "Dict" else spaces.Tuple([*parts.values()])

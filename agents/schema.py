@@ -11,7 +11,7 @@ from gymnasium import spaces
 
 from oda_rl._schema import GENERATOR, Either, Rules, Schema, Sizes, anything, expect, maybe
 from oda_rl._schema_texts import MAX_COUNT, ArraySpec
-from oda_rl.agents.actions import ActionCodec, restore_space
+from oda_rl.agents.actions import ActionCodec, join_parts, restore_space
 from oda_rl.agents.codecs import COMPONENTS, Components, PrincipalCodec, make_codec
 from oda_rl.agents.observation_parts import MOST_FEATURES
 from oda_rl.agents.observations import ObservationCodec
@@ -83,7 +83,7 @@ def space_of(description: Any) -> Any:
     """Rebuild the described space; a Box whose bounds have not been read gets 0 and 1 as bounds."""
     if "parts" in description:
         parts = {name: space_of(part) for name, part in description["parts"].items()}
-        return spaces.Dict(parts) if description["kind"] == "Dict" else spaces.Tuple([*parts.values()])
+        return join_parts(description["kind"], parts)
     if isinstance(description.get("low"), ArraySpec):
         return spaces.Box(0.0, 1.0, description["low"].shape, np.dtype(description["dtype"]).type)
     return restore_space(description)

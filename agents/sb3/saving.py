@@ -203,6 +203,8 @@ class Saving(Readable):
         theirs = override(self.config, given["hyperparameters"], type(self).__name__)
         self.config.check_change(theirs, learned=True)
         other: Any = copy(self)
+        # equal spaces may have their parts in another order, which is that of the learned numbers
+        other.observation_space = restore_space(given["observation_space"])
         other.one_hot, other.components = given["one_hot"], deepcopy(given["components"])
         other._build()
         try:
@@ -210,7 +212,8 @@ class Saving(Readable):
         except (IndexError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"parameters do not fit this agent: {error}") from error
         self._first_observations = []  # of what has been replaced
-        for name in ("one_hot", "components", "observations", "learner", "next_actions"):
+        taken = "observation_space", "one_hot", "components", "observations", "learner", "next_actions"
+        for name in taken:
             setattr(self, name, getattr(other, name))
         vars(self.policy).update(vars(other.policy))
         if self._last_obs is not None:

@@ -10,7 +10,7 @@ from contextlib import suppress
 import gymnasium as gym
 import numpy as np
 import pytest
-from environments import IdentityEnv, SpacesEnv
+from environments import IdentityEnv, SpacesEnv, StatesEnv
 from gymnasium import spaces
 from stable_baselines3.common.callbacks import BaseCallback, CheckpointCallback
 from stable_baselines3.common.env_util import make_vec_env
@@ -422,6 +422,39 @@ def test_parts_of_observations_may_have_any_name(tmp_path):
     model = TwoTimescaleAC(env=SpacesEnv(space, spaces.Discrete(2)), seed=0).learn(50)
     model.save(tmp_path / "model")
     assert TwoTimescaleAC.load(tmp_path / "model").observation_space == space
+
+
+@pytest.mark.parametrize(
+    ("pos", "goal"),
+    [
+        (spaces.Box(-1.0, 1.0, (1,)), spaces.Box(-9.0, 9.0, (2,))),
+        (spaces.Discrete(3), spaces.Discrete(2)),
+        (spaces.Box(-1.0, 1.0, (1,)), spaces.Box(0, 255, (24, 24), np.uint8)),
+    ],
+    ids=["numbers", "table", "image"],
+)
+def test_parts_of_observations_keep_their_order(pos, goal):
+    def make(**parts):  # Gymnasium keeps the order of keyword arguments, but sorts a dictionary
+        space = spaces.Dict(**parts)
+        return StatesEnv(space, lambda state: int(np.ravel(state["pos"])[0] > 0), n_actions=2)
+
+    def answers(model):
+        chosen = [model.predict(one, deterministic=True)[0] for one in samples]
+        rows = [model.observations.encode(one).tolist() for one in samples]
+        return list(model.observation_space), list(map(int, chosen)), rows
+
+    model = TwoTimescaleQ(env=make(pos=pos, goal=goal), seed=0, **SMALL).learn(1_500)
+    samples = [model.observation_space.sample() for _ in range(100)]
+    expected = answers(model)
+    assert expected[0] == ["pos", "goal"]
+    taken = TwoTimescaleQ(env=make(goal=goal, pos=pos), seed=1, **SMALL)
+    taken.set_parameters(model.get_parameters())
+    for env in (None, make(pos=pos, goal=goal), make(goal=goal, pos=pos)):
+        loaded = from_bytes(model, to_bytes(model), env)
+        assert answers(loaded) == answers(taken) == expected
+    for other in (loaded, taken):  # both in environments of the other order
+        other.learn(100, reset_num_timesteps=False)
+        assert to_bytes(from_bytes(other, to_bytes(other))) == to_bytes(other)
 
 
 def test_learning_nothing_leaves_a_model_that_can_be_stored(tmp_path):
