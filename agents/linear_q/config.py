@@ -249,7 +249,7 @@ class KernelQConfig(RangeConfig):
         1e-6, "Weight lambda of the regularisation by the norm of the value function.", "[0, 1e6]"
     )
     batch_size: int = setting(
-        16, "Number of steps in a mini-batch, after which values are updated.", "[1, 1000000]"
+        16, "Number of steps in a mini-batch, after which values are updated.", "[1, 10000]"
     )
     parsimony: float = setting(
         0.02,

@@ -17,6 +17,7 @@ from oda_rl.agents.hyperparameters import Config, naming_sizes, override, show_h
 from oda_rl.agents.observations import ObservationCodec
 from oda_rl.agents.sb3.callback_schedule import make_callback
 from oda_rl.agents.sb3.env_origin import EnvOrigin
+from oda_rl.agents.sb3.failures import add_step
 from oda_rl.agents.sb3.gymnasium_vector import convert_env
 from oda_rl.agents.sb3.policy import SB3_POLICIES, CodebookPolicy
 from oda_rl.agents.sb3.preparation import detect_one_hot, find_bounds, load_kernels, prepare
@@ -198,10 +199,13 @@ class OnlineAlgorithm(Saving):
         ValueError
             If a number is not accepted, or there is no environment.
         BadTransitionError
-            If the environment returns NaN or infinity. What was learned before is kept.
+            If the environment returns NaN, infinity or no transition. What was learned before is kept.
         """
         if self.env is None:
-            raise ValueError("there is no environment to learn from: call set_env first.")
+            raise ValueError(
+                "there is no environment to learn from: make the model with env=..., or call set_env of "
+                "one that is from a file."
+            )
         total_timesteps = whole_number("total_timesteps", total_timesteps, 0)
         callback_every = whole_number("callback_every", callback_every, 1)
         log_interval = whole_or_none("log_interval", log_interval, 1)
@@ -270,21 +274,12 @@ class OnlineAlgorithm(Saving):
 
     def _end_after(self, error: BaseException, callback: BaseCallback) -> None:
         """Call the callbacks at the end of a failed training, and add the step to the error message."""
-        from oda_rl.agents.learner import BadTransitionError  # imports numba, as above
-
         self._last_obs = None  # the state of the environment is unknown
         try:
             callback.on_training_end()
         except Exception as other:
             error.add_note(f"A callback then failed as well: {type(other).__name__}: {other}")
-        where = (
-            f"This happened at step {self.num_timesteps} of the training; what was learned before is "
-            "kept and can be saved."
-        )
-        if isinstance(error, BadTransitionError):
-            error.args, error.__cause__ = (f"{error} {where}",), None
-        else:
-            error.add_note(where)  # raised by the environment or one of its wrappers
+        add_step(error, self.num_timesteps)
 
     def decode(self, env: int, action: int) -> Any:
         """Convert the learner's `action` to an element of the action space, for environment `env`."""

@@ -174,12 +174,17 @@ def _info_of(info: dict[str, Any] | list[dict[str, Any]], i: int) -> dict[str, A
 def convert_env(env: Any) -> Any:
     """Convert an id, an environment or a vector environment: to one in a Monitor, or to a `VecEnv`.
 
-    Raises a TypeError for anything else. Raises a ValueError for more environments than a model file may
-    have, and for nested Dict or Tuple observations, which SB3 does not support.
+    Raises a TypeError for anything else, and for an environment without spaces. Raises a ValueError for
+    more environments than a model file may have, and for nested Dict or Tuple observations, which SB3
+    does not support.
     """
     # SB3 would make it with render_mode="rgb_array", which slows down every step of some environments
     made = gym.make(env) if isinstance(env, str) else env
     if isinstance(made, gym.Env | gym.vector.VectorEnv):
+        for name in ("action_space", "observation_space"):
+            if not isinstance(getattr(made, name, None), spaces.Space):
+                found = getattr(made, name, "no such attribute")
+                raise TypeError(f"env must have an {name}, a space of Gymnasium; {made} has {found}.")
         _refuse_nested(getattr(made, "single_observation_space", made.observation_space))
     n = getattr(made, "num_envs", 1)
     if n > MOST_ENVS:

@@ -126,8 +126,8 @@ def _learn_components(model: "OnlineAlgorithm", total_timesteps: int) -> None:
         seen.append(_checked(codec, model._last_obs, n))
     while len(seen) <= steps and model.num_timesteps < total_timesteps and not model.stopping:
         actions = [model.action_space.sample() for _ in range(n)]
-        observations = env.step(np.array(actions))[0]
         model.num_timesteps += n
+        observations = env.step(np.array(actions))[0]
         seen.append(_checked(codec, observations, n))
         model._last_obs = observations  # type: ignore[assignment]
     if len(seen) <= steps:

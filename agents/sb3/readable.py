@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from oda_rl.inspect.model import View
     from oda_rl.inspect.table import Table
 
+# What a model has of its environment, or of its file
+OF_ENVIRONMENT = frozenset(
+    ("action_space", "actions", "learner", "n_envs", "observation_space", "observations", "policy")
+)
+
 
 class Readable(BaseAlgorithm):
     """The part of an `OnlineAlgorithm` that reports its state and manages its hyperparameters."""
@@ -32,6 +37,20 @@ class Readable(BaseAlgorithm):
     gamma: float
     learning_rate: Any
     _make_learner: Any
+
+    if not TYPE_CHECKING:  # else any name would count as known
+
+        def __getattr__(self, name):
+            # Called for what is missing, and for a property that needs it
+            known = name in OF_ENVIRONMENT or hasattr(type(self), name)
+            if "learner" not in vars(self) and known:
+                raise AttributeError(
+                    f"{type(self).__name__} has no {name} before it has an environment: make it with "
+                    "env=..., or read it from a file.",
+                    name=name,
+                    obj=self,
+                )
+            return object.__getattribute__(self, name)  # raises the usual error
 
     @property
     def n_cells(self) -> int:

@@ -24,6 +24,7 @@ from oda_rl.agents.sb3.callback_schedule import (
     may_use_envs,
 )
 from oda_rl.agents.sb3.compiled_run import CompiledRun, find_dynamics_of_all
+from oda_rl.agents.sb3.failures import find_bad_transition
 from oda_rl.agents.sb3.gymnasium_vector import BEGINS, WAITS
 from oda_rl.envs.compiled import CompiledEnv
 
@@ -65,6 +66,11 @@ class Training:
                 go_on = self._run_in(env)
         except (BadTransitionError, DivergenceError) as error:
             raise type(error)(f"step {model.num_timesteps:,}: {error}") from error
+        except (AttributeError, TypeError, ValueError) as error:
+            found = find_bad_transition(error)
+            if found is None:
+                raise
+            raise BadTransitionError(f"step {model.num_timesteps:,}: {found}") from error
 
     def _run_in(self, env: Any) -> bool:
         """Train in this environment, with the fastest loop for it.
@@ -105,10 +111,10 @@ class Training:
         go_on = True
         while go_on and self.is_under_way(envs, only_scaling):
             taken = model.decode(0, model.next_actions[0])
+            model.num_timesteps += 1  # before the step: if it fails, the message has its number
             observation, reward, terminated, truncated, info = env.step(taken)
             # environments may return arrays, numbers or None, which a VecEnv accepts, too
             terminated, ended = bool(terminated), bool(terminated or truncated)
-            model.num_timesteps += 1
             action = model.learner.step(0, encode(observation), float(reward), terminated, ended)
             if ended:
                 info["terminal_observation"] = observation
@@ -141,9 +147,9 @@ class Training:
             decoded = [model.decode(e, action) for e, action in enumerate(model.next_actions)]
             taken = np.array(decoded, dtype=model.action_space.dtype)  # some environments check it
             observations: Any
+            model.num_timesteps += model.n_envs
             observations, rewards, dones, infos = env.step(taken)
             rows = encode_many(observations, model.n_envs)
-            model.num_timesteps += model.n_envs
             for e in range(model.n_envs):
                 if infos[e].get(BEGINS):
                     model.next_actions[e] = model.learner.begin(e, rows[e])

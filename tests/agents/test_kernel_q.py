@@ -152,3 +152,9 @@ def test_bad_input():
 def test_a_range_that_does_not_fit():
     with pytest.raises(ValueError, match="observation_low must be 4 numbers"):
         make_model(observation_low=(0.0,))
+
+
+def test_mini_batches_are_small_enough_for_the_matrix_of_their_points():
+    with pytest.raises(ValueError, match=r"batch_size must be an integer in \[1, 10000\], got 10001"):
+        make_model(batch_size=10_001)
+    assert make_model(batch_size=10_000).learn(250).num_timesteps == 250

@@ -104,6 +104,82 @@ def test_a_lying_environment_is_refused_in_every_loop(n_envs, size):
         kind(env=env, seed=0).learn(1000)
 
 
+class Broken(SpacesEnv):
+    """Returns something else from its 20th step on, or fails there."""
+
+    def __init__(self, broken):
+        super().__init__(spaces.Box(-1.0, 1.0, (2,), np.float32), spaces.Discrete(2))
+        self.broken, self.n = broken, 0
+
+    def step(self, action):
+        self.n += 1
+        seen, *rest = super().step(action)
+        return (seen, *rest) if self.n < 20 else self.broken(seen)
+
+
+@pytest.mark.parametrize("n_envs", [1, 2])
+@pytest.mark.parametrize(
+    "broken",
+    [
+        lambda seen: (seen, None, False, False, {}),
+        lambda seen: (seen, np.ones(2), False, False, {}),
+        lambda seen: (seen, 1j, False, False, {}),
+        lambda seen: (seen, 1.0, False, {}),
+        lambda seen: (seen, 1.0, False, True, None),
+        lambda seen: None,
+    ],
+    ids=["no reward", "rewards", "complex", "four", "no info", "nothing"],
+)
+def test_what_is_no_transition_is_named_with_its_step(broken, n_envs):
+    env = make_vec_env(lambda: Broken(broken), n_envs) if n_envs > 1 else Broken(broken)
+    model = TwoTimescaleAC(env=env, seed=0)
+    with pytest.raises(
+        BadTransitionError,
+        match=rf"^step {20 * n_envs}: the environment returned no trans.*reward, term",
+    ):
+        model.learn(1000)
+
+
+@pytest.mark.parametrize("n_envs", [1, 2])
+def test_an_error_of_the_environment_stays_as_it_is(n_envs):
+    def fail(seen):
+        raise TypeError("of its own")
+
+    model = TwoTimescaleAC(env=make_vec_env(lambda: Broken(fail), n_envs), seed=0)
+    note = f"This happened at step {20 * n_envs} of the training"
+    with pytest.raises(TypeError, match=rf"^of its own\n{note}"):
+        model.learn(1000)
+
+
+@pytest.mark.parametrize("name", ["action_space", "observation_space"])
+def test_an_environment_without_a_space_is_refused_by_its_name(name):
+    env = SpacesEnv(spaces.Discrete(2), spaces.Discrete(2))
+    delattr(env, name)
+    with pytest.raises(
+        TypeError, match=f"env must have an {name}, a space of Gymnasium; .* has no such"
+    ):
+        TwoTimescaleAC(env=env)
+
+
+def test_a_model_without_an_environment_says_so(tmp_path):
+    model = TwoTimescaleAC()
+    for use in (
+        lambda: model.predict(np.zeros(2)),
+        lambda: model.save(tmp_path / "model"),
+        lambda: model.n_cells,
+        model.cells,
+        model.get_parameters,
+        lambda: model.set_env(gym.make("CartPole-v1")),
+    ):
+        with pytest.raises(
+            AttributeError, match=r"TwoTimescaleAC has no \w+ before .* make it with env=\.\.\."
+        ):
+            use()
+    assert not hasattr(model, "policy")
+    with pytest.raises(AttributeError, match="no attribute 'polcy'"):
+        model.polcy  # noqa: B018
+
+
 def test_a_list_in_place_of_an_array():
     env = gym.wrappers.TransformObservation(gym.make("CartPole-v1"), list, None)
     plain = TwoTimescaleQ(env="CartPole-v1", seed=0).learn(300)
