@@ -21,8 +21,11 @@ import numpy as np
 from oda_rl._jit import inline_kernel, lean_kernel, vector_kernel
 
 # A point whose kernel function is within this squared distance of the span of the others would only add
-# rounding errors to the inverse: it is expressed by the others instead.
+# rounding errors to the inverse: it is expressed by the others instead. The squared distance of point j
+# is 1 / (K^-1)_jj.
 DEPENDENT = 1e-6
+# The residual (Gram matrix times its inverse, minus the unit matrix) from which on the inverse is wrong
+LARGEST_RESIDUAL = 1e-4
 
 
 class Dictionary(NamedTuple):
@@ -98,6 +101,17 @@ def add_outer(matrix, size, factor, vector):
             row[m] += share * vector[m]
 
 
+@vector_kernel
+def add_rows(matrix, first, last, size, factors, out):
+    """Fill `out` (size,) with the sum of the rows from `first` to `last`, each times its factor."""
+    for j in range(size):
+        out[j] = 0.0
+    for k in range(first, last):
+        row = matrix[k]
+        for j in range(size):
+            out[j] += factors[k] * row[j]
+
+
 @lean_kernel
 def evaluate(x, bandwidth, points, weights, size, first_column, similarity, values):
     """Fill `values` (n, n_outputs) with f(x) for many x, by the weights from `first_column` on.
@@ -152,7 +166,8 @@ def prune(dictionary, budget, most, n_weights):
     The point dropped next is the one whose removal changes the function least. The squared error of
     dropping j is |w_j|^2 / (K^-1)_jj. Successive squared errors add up, as each change is orthogonal to
     the remaining span. `budget` is the largest norm of the total change, over all outputs together.
-    While there are more than `most` points, points are dropped at any cost.
+    While there are more than `most` points, points are dropped at any cost; so are points that others
+    span, as new points can make an earlier one dependent.
     """
     points, weights, inverse = dictionary.points, dictionary.weights, dictionary.inverse
     span = dictionary.span
@@ -160,6 +175,8 @@ def prune(dictionary, budget, most, n_weights):
     while dictionary.size[0] > 0:
         k = 0
         least = math.inf
+        spanned = -1
+        smallest = math.inf
         for j in range(dictionary.size[0]):
             cost = 0.0
             for c in range(n_weights):
@@ -168,8 +185,14 @@ def prune(dictionary, budget, most, n_weights):
             if cost < least:
                 least = cost
                 k = j
+            if inverse[j, j] * DEPENDENT > 1.0 and cost < smallest:
+                smallest = cost
+                spanned = j
         if least > left and dictionary.size[0] <= most:
-            return
+            if spanned < 0:
+                return
+            least = smallest
+            k = spanned
         left -= least
         # Drop point k: project the function onto the span of the others.
         last = dictionary.size[0] - 1
@@ -231,3 +254,76 @@ def rebuild(dictionary, old, new, project):
             for k in range(m):
                 for c in range(columns):
                     weights[j, c] += inverse[j, k] * old_weights[k, c]
+
+
+@lean_kernel
+def residual(dictionary, bandwidth, row):
+    """Largest residual in a row of the Gram matrix times its inverse; changes scratch arrays only."""
+    m, point, span = dictionary.size[0], dictionary.old_points[0], dictionary.span
+    for i in range(point.shape[0]):
+        point[i] = dictionary.points[i, row]
+    similarities(dictionary.points, m, point, bandwidth, dictionary.similarity)
+    product(dictionary.inverse, m, dictionary.similarity, span)
+    span[row] -= 1.0
+    largest = 0.0
+    for j in range(m):
+        largest = max(largest, abs(span[j]))
+    return largest
+
+
+@lean_kernel
+def is_exact(dictionary, bandwidth, row):
+    """Whether the inverse is right in this row, and in that of the point which the others almost span.
+
+    Errors grow with the entries of the inverse, which are largest there. There must be points.
+    """
+    largest = 0
+    for j in range(dictionary.size[0]):
+        if dictionary.inverse[j, j] > dictionary.inverse[largest, largest]:
+            largest = j
+    worst = max(residual(dictionary, bandwidth, row), residual(dictionary, bandwidth, largest))
+    return worst < LARGEST_RESIDUAL
+
+
+@lean_kernel
+def factorise(dictionary, bandwidth):
+    """Compute the inverse anew from the inverse Z of the Cholesky factor of the Gram matrix, as Z^T Z.
+
+    Its errors are the square root of those of `rebuild`, which adds points to the inverse itself. Every
+    point keeps its weight; points that others span are dropped.
+    """
+    points, weights, inverse = dictionary.points, dictionary.weights, dictionary.inverse
+    point, similarity, span = dictionary.old_points[0], dictionary.similarity, dictionary.span
+    n = 0
+    for j in range(dictionary.size[0]):
+        for i in range(points.shape[0]):
+            point[i] = points[i, j]
+        similarities(points, n, point, bandwidth, similarity)
+        product(inverse, n, similarity, span)
+        distance = 1.0
+        for k in range(n):
+            distance -= span[k] * span[k]
+        add_rows(inverse, 0, n, n, span, similarity)
+        if distance < DEPENDENT:
+            for k in range(n):
+                for c in range(weights.shape[1]):
+                    weights[k, c] += similarity[k] * weights[j, c]
+            continue
+        scale = 1.0 / math.sqrt(distance)
+        for k in range(n):
+            inverse[n, k] = -scale * similarity[k]
+            inverse[k, n] = 0.0
+        inverse[n, n] = scale
+        for i in range(points.shape[0]):
+            points[i, n] = point[i]
+        for c in range(weights.shape[1]):
+            weights[n, c] = weights[j, c]
+        n += 1
+    dictionary.size[0] = n
+    for j in range(n):
+        for k in range(j, n):
+            span[k] = inverse[k, j]
+        add_rows(inverse, j, n, j + 1, span, similarity)
+        for k in range(j + 1):
+            inverse[j, k] = similarity[k]
+            inverse[k, j] = similarity[k]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from oda_rl._jit import lean_kernel
 from oda_rl._statistics import fill_softmax
-from oda_rl.rkhs.dictionary import add, evaluate, product, prune, rebuild, similarities
+from oda_rl.rkhs.dictionary import add, evaluate, factorise, is_exact, prune, rebuild
 from oda_rl.rkhs.hyperparameters import (
     BANDWIDTH,
     REGULARIZATION,
@@ -22,9 +22,7 @@ from oda_rl.rkhs.hyperparameters import (
 )
 
 HINGE, LOGISTIC, SQUARED, HUBER = 0, 1, 2, 3  # those of classes come first
-# Samples between two checks of the inverse, and the residual (Gram matrix times its inverse, minus the
-# unit matrix) from which on it is rebuilt.
-CHECK_EVERY, REBUILDING_RESIDUAL = 16, 1e-4
+CHECK_EVERY = 16  # samples between two checks of the inverse
 # Mini-batch k has a weight of about k^3 in the average, so that mainly the last quarter counts.
 AVERAGING = 4.0
 # Counters: samples seen, mini-batches, rebuilds of the inverse, samples of the last mini-batch.
@@ -187,26 +185,18 @@ def learn(x, y, weight, first, draws, settings, counters, dictionary, chains, ba
                 for c in range(n_outputs):
                     weights[j, n_outputs + c] += share * (weights[j, c] - weights[j, n_outputs + c])
 
-        # Move the hyperparameters; rebuild the inverse if it has become inaccurate.
-        m = dictionary.size[0]
+        # Move the hyperparameters; compute the inverse anew if it has become inaccurate.
+        due = counters[N_SEEN] // CHECK_EVERY > (counters[N_SEEN] - n) // CHECK_EVERY
         if move(chains, n, draws[k], settings.probability, settings.slowing):
             now = chains.sets[BANDWIDTH, chains.state[BANDWIDTH]]
             rebuild(dictionary, bandwidth, now, settings.project)
             counters[N_REBUILT] += 1
-        elif m > 0 and counters[N_SEEN] // CHECK_EVERY > (counters[N_SEEN] - n) // CHECK_EVERY:
-            row = counters[N_BATCHES] % m
-            for feature in range(x.shape[1]):
-                dictionary.old_points[0, feature] = dictionary.points[feature, row]
-            point, span = dictionary.old_points[0], dictionary.span
-            similarities(dictionary.points, m, point, bandwidth, dictionary.similarity)
-            product(dictionary.inverse, m, dictionary.similarity, span)
-            span[row] -= 1.0
-            sound = True
-            for j in range(m):
-                sound = sound and abs(span[j]) < REBUILDING_RESIDUAL
-            if not sound:
-                rebuild(dictionary, bandwidth, bandwidth, False)
-                counters[N_REBUILT] += 1
+            bandwidth = now
+            due = True
+        m = dictionary.size[0]
+        if due and m > 0 and not is_exact(dictionary, bandwidth, counters[N_BATCHES] % m):
+            factorise(dictionary, bandwidth)
+            counters[N_REBUILT] += 1
 
         records[k, SEEN] = counters[N_SEEN]
         records[k, LOSS] = total / mass

@@ -13,7 +13,7 @@ from oda_rl import _schema
 from oda_rl._schema import GENERATOR, Schema, Sized, Sizes, expect
 from oda_rl._types import Array
 from oda_rl.rkhs import functional_sgd as sgd
-from oda_rl.rkhs.dictionary import Dictionary, evaluate
+from oda_rl.rkhs.dictionary import Dictionary, evaluate, factorise
 from oda_rl.rkhs.hyperparameters import BANDWIDTH, FIXED, HYPERPARAMETERS, KEPT, Rules, make_chains
 
 # Initial capacity for points, in addition to a mini-batch; it doubles when it is used up.
@@ -22,8 +22,9 @@ CAPACITY = 64
 MOST_CHUNKS, MOST_RECORDS = 1000, 50_000
 # Larger values of `max_points` are cut to this one, as compiled code has 64-bit integers.
 MOST_POINTS = 2**62
-# Limits for model files: values of a hyperparameter, and the largest residual of the inverse.
-MOST_VALUES, LARGEST_STORED_RESIDUAL = 100_000, 0.01
+# Limits for model files: values of a hyperparameter, and the residual of the inverse up to which it is
+# used as it is, so that learning goes on exactly. Learning keeps it well below.
+MOST_VALUES, LARGEST_STORED_RESIDUAL = 100_000, 0.1
 
 
 def machine_schema(rules: Rules, by_classes: bool) -> Schema:
@@ -31,7 +32,7 @@ def machine_schema(rules: Rules, by_classes: bool) -> Schema:
     expect(rules.n_values <= MOST_VALUES, "", f"has {rules.n_values} values", f"up to {MOST_VALUES}")
 
     def goes_together(state: Any, sizes: Sizes) -> None:
-        """Check that counters fit the arrays, classes are whole numbers, and the inverse is right."""
+        """Check that counters fit the arrays, classes are whole numbers, and the bandwidth is not 0."""
         last, (x, targets, _) = int(state["counters"][sgd.N_LAST]), state["waiting"]
         most = rules.batch_size
         expect(last <= most, "counters", f"has a mini-batch of {last} samples", f"at most {most}")
@@ -41,8 +42,7 @@ def machine_schema(rules: Rules, by_classes: bool) -> Schema:
         whole = not by_classes or np.all(targets == np.round(targets))
         expect(whole, "waiting/1", "has other values than indices of classes", "integers")
         bandwidth = make_chains(rules, 1).sets[BANDWIDTH, state["state"][BANDWIDTH]]
-        if sizes["M"] > 0:
-            _check_inverse(state["points"].T, state["inverse"], bandwidth)
+        expect(bandwidth**2 > 0.0, "state", f"has a bandwidth of {bandwidth:.2g}", "a square above 0")
 
     entries = {
         **{"state": "int[3] in [0, values)", "fitness": "float[3]", "size": "float[3]"},
@@ -63,13 +63,12 @@ def machine_schema(rules: Rules, by_classes: bool) -> Schema:
     return Sized(_schema.Rules(entries, goes_together), columns=columns, **sizes)
 
 
-def _check_inverse(points: Array, inverse: Array, bandwidth: float) -> None:
+def _residual(points: Array, inverse: Array, bandwidth: float) -> float:
+    """The largest residual of the inverse of the Gram matrix of points (M, d); 0 without points."""
     # Distances by differences of coordinates, as in learning: scikit-learn's way by inner products
     # loses precision far from the origin.
     gram = np.exp(-0.5 / bandwidth**2 * cdist(points, points, "sqeuclidean"))
-    worst = np.abs(gram @ inverse - np.eye(len(gram))).max()
-    right = worst <= LARGEST_STORED_RESIDUAL and bandwidth > 0.0
-    expect(right, "inverse", f"is off by {worst:.2g}", "the inverse of the points' Gram matrix")
+    return float(np.abs(gram @ inverse - np.eye(len(gram))).max(initial=0.0))
 
 
 class KernelMachine:
@@ -250,7 +249,10 @@ class KernelMachine:
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Restore the state that `get_state` returned."""
+        """Restore the state that `get_state` returned; an inverse that is wrong is computed anew.
+
+        Earlier versions could store such ones.
+        """
         self.rng.bit_generator.state = state["rng"]
         points, weights, inverse = (state[name] for name in ("points", "weights", "inverse"))
         capacity = max(CAPACITY + self.rules.batch_size, 2 * len(weights))
@@ -262,6 +264,9 @@ class KernelMachine:
         self.waiting = tuple(state["waiting"])
         for name in KEPT:
             getattr(self.chains, name)[:] = state[name]
+        bandwidth = self.value_of("bandwidth")
+        if not _residual(points.T, inverse, bandwidth) <= LARGEST_STORED_RESIDUAL:
+            factorise(self.dictionary, bandwidth)
 
     @property
     def _column(self) -> int:

@@ -119,6 +119,22 @@ def test_a_model_is_the_same_from_its_file(steps, tmp_path):
     assert again.num_timesteps == steps + 500
 
 
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "Acrobot-v1", "MountainCar-v0"])
+@pytest.mark.parametrize("bandwidth", [0.3, 1.0])
+def test_a_model_of_points_that_almost_coincide_goes_on_from_its_file(env_id, bandwidth):
+    model = make_model(f"oda_rl/{env_id}", parsimony=0.0, bandwidth=bandwidth)
+    for _ in range(3):
+        model.learn(1_000, reset_num_timesteps=False)
+        file = io.BytesIO()
+        model.save(file)
+        file.seek(0)
+        again = KernelQ.load(file, env=f"oda_rl/{env_id}")
+        assert_same_learning(model, again)
+        for one in (model, again):
+            one.learn(500, reset_num_timesteps=False)
+        assert_same_learning(model, again)
+
+
 def test_several_environments_take_turns():
     env = make_vec_env("CartPole-v1", n_envs=3, seed=0)
     model = make_model(env).learn(3_000)

@@ -6,7 +6,7 @@ from scipy.special import softmax
 
 from oda_rl import KernelSGDClassifier, KernelSGDRegressor
 from oda_rl.datasets import make_multidist
-from oda_rl.rkhs.dictionary import rebuild
+from oda_rl.rkhs.dictionary import Dictionary, factorise, rebuild
 from oda_rl.rkhs.functional_sgd import FIRST_STATE, HINGE, SQUARED
 from oda_rl.rkhs.hyperparameters import Rules
 from oda_rl.rkhs.machine import KernelMachine
@@ -283,3 +283,39 @@ def test_a_wrong_inverse_is_found_and_mended():
     n = machine.n_points
     product = kernel(machine.points, machine.points, 0.4) @ machine.dictionary.inverse[:n, :n]
     np.testing.assert_allclose(product, np.eye(n), atol=1e-4)
+
+
+def test_factorising():
+    """The inverse becomes that of NumPy; coinciding points are joined, and the function stays."""
+    rng = np.random.default_rng(0)
+    x = np.sort(rng.uniform(0.0, 1.0, (12, 1)), axis=0)
+    x = x[rng.permutation(np.repeat(np.arange(12), [1, 2] * 6))]
+    machine = KernelMachine(1, 2, Rules(SQUARED, 0.1, 1.0, 0.0), rng)
+    weights, probe = rng.normal(size=(18, 2)), rng.uniform(0.0, 1.0, (50, 1))
+    machine.dictionary = Dictionary.of(64, x.T.copy(), weights, rng.normal(size=(18, 18)))
+    values = machine(probe)
+    factorise(machine.dictionary, 0.1)
+    n = machine.n_points
+    assert n == len(np.unique(machine.points)) <= 12
+    np.testing.assert_allclose(machine(probe), values, atol=0.01)
+    gram = kernel(machine.points, machine.points, 0.1)
+    found = machine.dictionary.inverse[:n, :n]
+    np.testing.assert_array_equal(found, found.T)
+    np.testing.assert_allclose(gram @ found, np.eye(n), atol=1e-8)
+
+
+@pytest.mark.parametrize("parsimony", [0.0, 1e-4])
+@pytest.mark.parametrize("adapt", [(), ("bandwidth",)])
+def test_the_inverse_stays_right_if_hardly_any_point_is_dropped(parsimony, adapt):
+    """New points make earlier ones almost dependent on the others."""
+    rng = np.random.default_rng(100)
+    x = np.cumsum(rng.normal(size=(3000, 1)), axis=0)
+    y = np.sin(x / 5.0)
+    rules = Rules(SQUARED, 3.0, 0.5, 1e-6, batch_size=4, parsimony=parsimony, adapt=adapt)
+    machine = KernelMachine(1, 1, rules, rng)
+    for t in range(0, 3000, 100):
+        machine.learn(x[t : t + 100], y[t : t + 100], np.ones(100))
+        n = machine.n_points
+        gram = kernel(machine.points, machine.points, machine.value_of("bandwidth"))
+        np.testing.assert_allclose(gram @ machine.dictionary.inverse[:n, :n], np.eye(n), atol=0.01)
+    assert np.abs(machine(x[-500:]) - y[-500:]).mean() < 0.1

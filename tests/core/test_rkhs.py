@@ -366,6 +366,34 @@ def test_a_file_of_data_far_from_the_origin_is_read(make, tmp_path):
     np.testing.assert_array_equal(again.predict(x), model.predict(x))
 
 
+@pytest.mark.parametrize("make", [KernelSGDClassifier, KernelSGDRegressor])
+def test_a_stream_without_parsimony_goes_on_from_its_file(make, tmp_path):
+    rng = np.random.default_rng(100)
+    x = np.cumsum(rng.normal(size=(4000, 1)), axis=0)
+    y = np.sin(x[:, 0] / 5.0)
+    y = y > 0.0 if make is KernelSGDClassifier else y
+    model = make(parsimony=0.0, random_state=0)
+    for t in range(0, 4000, 500):
+        model.partial_fit(x[t : t + 500], y[t : t + 500])
+        again = make.load(model.save(tmp_path / "model"))
+        np.testing.assert_array_equal(again.predict(x), model.predict(x))
+        model = again
+    assert model.score(x[-500:], y[-500:]) > 0.7
+
+
+def test_a_wrong_inverse_in_a_file_is_computed_anew(tmp_path):
+    x, y, *_ = make_multidist(400)
+    model = KernelSGDClassifier(bandwidth=0.5, adapt=(), random_state=0).fit(x, y)
+    state = storage.load(model.save(tmp_path / "model"), "KernelSGDClassifier", anything)
+    right = state["machine"]["inverse"].copy()
+    state["machine"]["inverse"] *= -2.0
+    again = KernelSGDClassifier.load(storage.save(tmp_path / "wrong", "KernelSGDClassifier", state))
+    np.testing.assert_array_equal(again.predict(x), model.predict(x))
+    again.save(tmp_path / "again")
+    state = storage.load(tmp_path / "again", "KernelSGDClassifier", anything)
+    np.testing.assert_allclose(state["machine"]["inverse"], right, rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("make", [lambda: KernelSGDClassifier("logistic"), KernelSGDRegressor])
 def test_weights_of_a_fit_are_relative_to_their_mean(make):
     rng = np.random.default_rng(0)
