@@ -26,7 +26,7 @@ MOST_TABLE_STATES, LONGEST = 10_000, 200
 
 
 class BadTransitionError(ValueError):
-    """The environment returned an observation or a reward that is not finite or not of its space."""
+    """The environment returned no transition, or one that is not finite or not of its spaces."""
 
 
 class ObservationCodec:
