@@ -218,20 +218,21 @@ class Moments:
         n = len(samples)
         rows = np.arange(n) if n <= N_TRIED else rng.choice(n, N_TRIED, replace=False)
         plain: Array = samples[rows]
+        centred: Array = plain - plain.mean(axis=0)
         scaled_right = _neighbours_agree(found(plain), labels[rows])
-        plain_right = _neighbours_agree(np.asarray(plain - plain.mean(axis=0)), labels[rows])
-        if is_clearly_more(scaled_right, plain_right, weight[rows], UNSCALED_Z):
-            return NO_SCALING
-
+        plain_right = _neighbours_agree(centred, labels[rows])
+        unscaled = is_clearly_more(scaled_right, plain_right, weight[rows], UNSCALED_Z)
         shift, width, within = self._standard()
 
         def scaled(kept: Labels) -> Array:
+            if unscaled and len(kept) == len(width):
+                return centred  # a selection must be better than what is used without one
             part = self._whitening(shift[kept], width[kept], within[np.ix_(kept, kept)])
             return part(plain[:, kept])
 
         kept = select(samples, labels, weight, rows, scaled)
         if kept is None:
-            return found
+            return NO_SCALING if unscaled else found
         self.kept = kept
         return self.scaling(scale, divergence)
 
