@@ -18,12 +18,12 @@ from oda_rl._types import Array, Labels
 PARTS, PAIR_PARTS = 16, 5
 # Samples that are counted, and numbers in the tables of all pairs, at most.
 N_COUNTED, N_TABLES = 5000, 4_000_000
-# A further feature is searched for only if candidates times features chosen are at most this many.
+# A feature to add or drop is searched for only if candidates times those chosen are at most this many.
 N_TRIALS = 300
 # A feature or pair is informative if its chi-squared exceeds its mean by this many standard deviations.
 INFORMATIVE = 6.0
-# If any is, single features above this lower limit are kept, too: they may be weakly informative. For
-# pairs, of which there are many, only the limit above counts.
+# If any is, single features above this lower limit are kept, too, unless neighbours agree better without
+# them: they may be weakly informative. For pairs, of which there are many, only the limit above counts.
 PERHAPS_INFORMATIVE = 3.5
 # Features are dropped if more samples then have neighbours of their class, by SELECTION_Z standard
 # errors of the difference; the majority of NEIGHBOURS decides.
@@ -34,6 +34,8 @@ LOW = 8
 UNIMPORTANT = 1e-3
 
 Kept = NDArray[np.bool_]
+# Chosen features, and for each sample whether its neighbours then have its label.
+_Trial = tuple[Labels, Kept]
 
 
 def parts_of(samples: Array, n_parts: int) -> list[Labels]:
@@ -164,29 +166,34 @@ def select(
     if not (found > INFORMATIVE).any():
         return None
     chosen, own = np.flatnonzero(found > PERHAPS_INFORMATIVE), (labels[tried], weight[tried])
-    if len(chosen) == d:
+    doubtful = chosen[found[chosen] <= INFORMATIVE]
+    if len(chosen) == d and len(doubtful) == 0:
         return None
 
-    def trial(chosen: Labels) -> tuple[Labels, Kept]:
+    def trial(chosen: Labels) -> _Trial:
         return chosen, agreeing(scaled(chosen), *own)
 
-    def right(one: tuple[Labels, Kept]) -> float:
-        return float(own[1][one[1]].sum())
-
-    best = trial(chosen)[1]
-    if not is_clearly_more(agreeing(scaled(np.arange(d)), *own), best, own[1]):
+    # Some seem informative by chance; others are informative only together with the chosen ones.
+    best = _with_changes(trial(chosen), doubtful, trial, own[1])
+    if not is_clearly_more(agreeing(scaled(np.arange(d)), *own), best[1], own[1]):
         return None
-    rest = np.setdiff1d(np.arange(d), chosen)
-    # Add features that are informative only together with the chosen ones.
-    while 0 < len(rest) <= N_TRIALS // len(chosen):
-        more = max((trial(np.sort(np.r_[chosen, j])) for j in rest), key=right)
-        if not is_clearly_more(best, more[1], own[1]):
-            break
-        chosen, best = more
-        rest = np.setdiff1d(rest, chosen)
+    best = _with_changes(best, np.setdiff1d(np.arange(d), best[0]), trial, own[1])
     kept = np.zeros(d, dtype=np.bool_)
-    kept[chosen] = True
+    kept[best[0]] = True
     return kept
+
+
+def _with_changes(
+    best: _Trial, candidates: Labels, trial: Callable[[Labels], _Trial], weight: Array
+) -> _Trial:
+    """Add or drop the best of the candidates, one by one, while neighbours then agree clearly better."""
+    while 0 < len(candidates) <= N_TRIALS // len(best[0]):
+        trials = [trial(np.setxor1d(best[0], j)) for j in candidates]
+        k = int(np.argmax([weight[right].sum() for _, right in trials]))
+        if not is_clearly_more(best[1], trials[k][1], weight):
+            break
+        best, candidates = trials[k], np.delete(candidates, k)
+    return best
 
 
 def is_clearly_more(before: Kept, after: Kept, weight: Array, z: float = SELECTION_Z) -> bool:

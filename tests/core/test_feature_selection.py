@@ -42,6 +42,16 @@ def test_few_features_of_many(kind):
     )
 
 
+# Neighbours by unscaled features are better by chance; a feature without information seems to have some.
+@pytest.mark.parametrize(("d", "seed"), [(4, 101), (4, 106), (4, 109), (5, 127)])
+def test_features_that_tell_nothing_are_left_out_whatever_chance_says(d, seed):
+    X = np.random.default_rng(seed).normal(size=(1000, d))
+    y = (np.sin(6.0 * X[:, 0]) > 0.0).astype(int)
+    model = ODAClassifier(random_state=100).fit(X[:500], y[:500])
+    assert model.relevances_[0] > 0.999
+    assert model.score(X[500:], y[500:]) > 0.95
+
+
 def test_neighbouring_codes_of_different_classes():
     codes = np.random.default_rng(100).integers(0, 12, (900, 10)).astype(float)
     y = codes[:, 5].astype(int) % 2
