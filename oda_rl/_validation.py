@@ -112,6 +112,29 @@ def targets_of(y: Any, n: int, n_outputs: int = 1) -> NDArray[Any]:
     return targets
 
 
+def check_kind(found: NDArray[Any], targets: str) -> None:
+    """Raise a ValueError for outputs that are not numbers, or classes that files cannot store."""
+    if targets == "outputs" and found.dtype.kind not in "biuf":
+        raise ValueError(
+            f"y must be numbers, got an array of {found.dtype}; convert it with y.astype(float)."
+        )
+    if targets == "classes" and kind_of_classes(found) is None:
+        accepted = "only numbers or only strings, for example y.astype(str)"
+        # same beginning as scikit-learn's message
+        what = f"Unknown label type: y must be classes that are {accepted}"
+        raise ValueError(f"{what}, got an array of {found.dtype}.")
+
+
+def kind_of_classes(found: NDArray[Any]) -> str | None:
+    """Whether classes are "numbers" or "texts"; None for others, which model files cannot store."""
+    if found.dtype.kind in "biuf":
+        return "numbers"
+    is_text = found.dtype.kind == "U" or (
+        found.dtype.kind == "O" and all(isinstance(label, str) for label in found.flat)
+    )
+    return "texts" if is_text else None
+
+
 def check_weights(weight: Array) -> NDArray[np.bool_]:
     """Which samples (n,) are used; raises a ValueError if a weight is too large, or none is used."""
     if not (weight <= MOST_WEIGHT).all():

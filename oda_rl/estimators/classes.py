@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import compute_class_weight
 
-from oda_rl.estimators.targets import Data, kind_of_classes
+from oda_rl._validation import kind_of_classes
+from oda_rl.estimators.targets import Data
 
 # Beyond this, different whole numbers may be equal as floats.
 MOST_AS_FLOAT = 2**53

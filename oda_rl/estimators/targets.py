@@ -11,7 +11,7 @@ from oda_rl._archive import compressed, decompressed
 from oda_rl._effects import LEVELS
 from oda_rl._statistics import variances
 from oda_rl._types import Array, Labels
-from oda_rl._validation import OF_DATA, check_size, check_weights
+from oda_rl._validation import OF_DATA, check_kind, check_size, check_weights
 from oda_rl.codebook.divergences import SMALLEST_SQUARE, Divergence
 
 # Rows that occur more often than this on average are taken for draws of a discrete distribution.
@@ -274,29 +274,6 @@ def _check_fully(
         found = found.astype(np.float64, copy=False)
         check_size(found, "y")
     return samples, found
-
-
-def check_kind(found: NDArray[Any], targets: str) -> None:
-    """Raise a ValueError for outputs that are not numbers, or classes that files cannot store."""
-    if targets == "outputs" and found.dtype.kind not in "biuf":
-        raise ValueError(
-            f"y must be numbers, got an array of {found.dtype}; convert it with y.astype(float)."
-        )
-    if targets == "classes" and kind_of_classes(found) is None:
-        accepted = "only numbers or only strings, for example y.astype(str)"
-        # same beginning as scikit-learn's message
-        what = f"Unknown label type: y must be classes that are {accepted}"
-        raise ValueError(f"{what}, got an array of {found.dtype}.")
-
-
-def kind_of_classes(found: NDArray[Any]) -> str | None:
-    """Whether classes are "numbers" or "texts"; None for others, which model files cannot store."""
-    if found.dtype.kind in "biuf":
-        return "numbers"
-    is_text = found.dtype.kind == "U" or (
-        found.dtype.kind == "O" and all(isinstance(label, str) for label in found.flat)
-    )
-    return "texts" if is_text else None
 
 
 def are_plain(estimator: Any, divergence: Divergence, X: Any, n: int = 1) -> bool:

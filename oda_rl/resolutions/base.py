@@ -12,6 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from oda_rl._types import Array
+from oda_rl._validation import check_kind, check_size, numbers_of
 
 # Largest number of features that a map from a file may have.
 MOST_FEATURES = 2**20
@@ -22,6 +23,8 @@ class BaseMap(TransformerMixin, BaseEstimator):
 
     # Name of the attribute that `fit` sets last.
     _fitted: ClassVar[str]
+    # What the map learns from, which is checked: "classes", numeric "outputs", or None to ignore y.
+    _targets: ClassVar[str | None] = None
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Check the parameters against the data, and fit the map if it has anything to learn.
@@ -41,17 +44,26 @@ class BaseMap(TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter is unknown, outside its range, or does not fit the data.
+            If a parameter is unknown, outside its range, or does not fit the data, or if a map that
+            learns from y is given one of the wrong length or kind, or with missing values.
         ImportError
             If the map needs a package that is not installed.
         """
-        samples = validate_data(self, X, dtype=np.float64)
-        self._fit_weighted(samples, y, np.ones(len(samples)))
+        samples, targets = self._checked(X, y)
+        self._fit_weighted(samples, targets, np.ones(len(samples)))
         return self
 
     def fit_weighted(self, X: ArrayLike, y: ArrayLike | None, weight: Array) -> Self:
         """As `fit`, with positive weights (n_samples,) of the samples, which some maps ignore."""
-        self._fit_weighted(validate_data(self, X, dtype=np.float64), y, weight)
+        samples, targets = self._checked(X, y)
+        found = numbers_of(weight, "weight")
+        if found.shape != (len(samples),):
+            shape = f"({len(samples)},), one for each sample"
+            raise ValueError(f"weight must have shape {shape}; got {found.shape}.")
+        right = np.isfinite(found) & (found > 0.0)
+        if not right.all():
+            raise ValueError(f"weight must have positive and finite numbers, got {found[~right][0]}.")
+        self._fit_weighted(samples, targets, found)
         return self
 
     def transform(self, X: ArrayLike) -> Array:
@@ -128,6 +140,19 @@ class BaseMap(TransformerMixin, BaseEstimator):
                 f"a fitted {type(self).__name__} must have the attributes {sorted(fresh)}, with the "
                 f"shapes that fit gives them, got {sorted(own)}."
             )
+
+    def _checked(self, X: ArrayLike, y: ArrayLike | None) -> tuple[Array, ArrayLike | None]:
+        """Samples and targets for `fit`; targets that the map ignores are not checked."""
+        if y is None or self._targets is None:
+            return validate_data(self, X, dtype=np.float64), y
+        numeric = self._targets == "outputs"
+        samples, targets = validate_data(
+            self, X, y, dtype=np.float64, multi_output=numeric, y_numeric=numeric
+        )
+        if numeric:
+            check_kind(targets, "outputs")
+            check_size(targets, "y")
+        return samples, targets
 
     def _fit_weighted(self, samples: Array, y: ArrayLike | None, weight: Array) -> None:
         """Fit the map; maps that use weights override this instead of `_fit`."""

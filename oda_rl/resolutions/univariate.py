@@ -103,6 +103,8 @@ class EffectMap(AddingMap):
     [0, 2]
     """
 
+    _targets = "outputs"
+
     def _fit_weighted(self, samples: Array, y: ArrayLike | None, weight: Array) -> None:
         found = None
         if y is not None:
@@ -170,6 +172,8 @@ class ScoreMap(AddingMap):
     >>> (found > 0.0).tolist()
     [True, False, False]
     """
+
+    _targets = "classes"
 
     def _fit_weighted(self, samples: Array, y: ArrayLike | None, weight: Array) -> None:
         d = samples.shape[1]

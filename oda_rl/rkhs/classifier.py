@@ -12,8 +12,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from oda_rl._types import Array
+from oda_rl._validation import check_kind
 from oda_rl.estimators.classes import announced_classes, before_new_classes, join_classes
-from oda_rl.estimators.targets import check_kind
 from oda_rl.rkhs.bandwidth import ORDINARY, bandwidth_of_spread
 from oda_rl.rkhs.base import KernelSGD
 from oda_rl.rkhs.functional_sgd import HINGE, LOGISTIC

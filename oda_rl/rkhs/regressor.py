@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 from oda_rl._schema import Schema
 from oda_rl._statistics import quantiles
 from oda_rl._types import Array
-from oda_rl._validation import OF_DATA, SMALLEST_DEVIATION, check_size
+from oda_rl._validation import OF_DATA, SMALLEST_DEVIATION, check_kind, check_size
 from oda_rl.estimators.feature_scaling import scale_by
 from oda_rl.estimators.parameters import may_be_flat
 from oda_rl.rkhs.bandwidth import best_bandwidth
@@ -125,6 +125,7 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
         samples, outputs = validate_data(
             self, X, y, reset=reset, dtype=np.float64, order="C", multi_output=True, y_numeric=True
         )
+        check_kind(outputs, "outputs")
         outputs = np.asarray(outputs, dtype=np.float64)
         check_size(outputs, "y")
         return samples, outputs

@@ -96,7 +96,7 @@ def test_outputs_are_within_bounds(name):
 
 def test_targets_that_are_no_numbers_or_no_classes_are_named():
     days = np.datetime64("2020-01-01") + LABELS
-    for model in (ODARegressor(), MultiResolutionODA(ODARegressor())):
+    for model in (ODARegressor(), MultiResolutionODA(ODARegressor()), KernelSGDRegressor()):
         for outputs in (X[:, 0].astype(str), days, X.astype(str)):
             for method in (model.fit, model.partial_fit):
                 with pytest.raises(ValueError, match="y must be numbers, got an array of"):

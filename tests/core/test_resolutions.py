@@ -132,6 +132,45 @@ def test_maps_that_need_classes_are_refused_without_classes(images, estimator):
             model.fit(images, target)
 
 
+OUTPUTS = np.sin(np.arange(30.0))
+
+
+@pytest.mark.parametrize(
+    ("own", "y", "message"),
+    [
+        (EffectMap(), np.where(np.arange(30) == 3, np.nan, OUTPUTS), "y contains NaN"),
+        (EffectMap(), OUTPUTS[:10], r"inconsistent numbers of samples: \[30, 10\]"),
+        (EffectMap(), OUTPUTS.astype(str), "y must be numbers, got an array of <U"),
+        (EffectMap(), 1e200 * OUTPUTS, r"y contains numbers beyond 1e\+75"),
+        (ScoreMap(), OUTPUTS[:10] > 0.0, r"inconsistent numbers of samples: \[30, 10\]"),
+        (ScoreMap(), np.ones((30, 2)), r"y should be a 1d array, got an array of shape \(30, 2\)"),
+    ],
+)
+def test_maps_that_learn_from_targets_check_them(own, y, message):
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    for one in (own, as_map(own, "resolution 1")):
+        with pytest.raises(ValueError, match=message):
+            one.fit(X, y)
+        with pytest.raises(ValueError, match=message):
+            one.fit_weighted(X, y, np.ones(30))
+    RankMap().fit(X, y)  # ignores them
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (np.ones(3), r"shape \(30,\), one for each sample; got \(3,\)"),
+        (np.arange(30.0), "positive and finite numbers, got 0.0"),
+        (np.full(30, np.inf), "positive and finite numbers, got inf"),
+        (["much"] * 30, "an array of numbers, got"),
+    ],
+)
+def test_maps_check_weights(weight, message):
+    for own in (RankMap(), EffectMap(), ScoreMap(), Projection()):
+        with pytest.raises(ValueError, match=f"weight must (have|be) {message}"):
+            own.fit_weighted(np.zeros((30, 2)), None, weight)
+
+
 def test_long_errors_of_maps_are_shortened(images):
     """Scikit-learn's error for targets that are no classes contains all of them."""
     with pytest.raises(ValueError, match=r"^the feature map: Unknown label type") as info:

@@ -9,7 +9,7 @@ from sklearn.base import ClassifierMixin
 
 from oda_rl._interrupts import interrupts_wait
 from oda_rl._types import Array, Labels
-from oda_rl._validation import check_class_weight
+from oda_rl._validation import check_class_weight, kind_of_classes
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.base import Estimator
 from oda_rl.estimators.classes import (
@@ -21,7 +21,7 @@ from oda_rl.estimators.classes import (
 )
 from oda_rl.estimators.classification.book import ClassBook, probabilities
 from oda_rl.estimators.feature_scaling import Scaling
-from oda_rl.estimators.targets import Data, check_data, kind_of_classes
+from oda_rl.estimators.targets import Data, check_data
 
 
 class CodebookClassifier(ClassifierMixin, Estimator):
