@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.datasets import load_diabetes, make_classification, make_friedman1
+from sklearn.metrics import log_loss
 
 from oda_rl import MultiResolutionODA, ODAClassifier, ODARegressor
 
@@ -51,6 +52,17 @@ def test_copies_count_as_weights(name):
     weighted = MODELS[name](random_state=0).fit(X[rows], y[rows], sample_weight=weight)
     np.testing.assert_array_equal(copied.codevectors_, weighted.codevectors_)
     np.testing.assert_array_equal(copied.predict(X), weighted.predict(X))
+
+
+@pytest.mark.parametrize("seed", [102, 103, 107])
+def test_a_classifier_is_no_surer_of_few_rows_that_came_several_times(seed):
+    rng = np.random.default_rng(seed)
+    rows, drawn, X = rng.normal(size=(15, 6)), rng.integers(0, 15, 60), rng.normal(size=(800, 6))
+    loss = []
+    for own in (rows[drawn], rows[np.unique(drawn)]):
+        model = ODAClassifier(random_state=seed).fit(own, own[:, 0] + 0.5 * own[:, 1] > 0.0)
+        loss.append(log_loss(X[:, 0] + 0.5 * X[:, 1] > 0.0, model.predict_proba(X)))
+    assert loss[0] < loss[1] + 0.3
 
 
 @pytest.mark.parametrize("unlike", [False, True])

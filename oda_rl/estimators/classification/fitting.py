@@ -26,12 +26,13 @@ from oda_rl.estimators.classification.validation import (
     log_joint_of,
     tuned_book,
 )
+from oda_rl.estimators.copies import few_with_copies, without_copies
 from oda_rl.estimators.drift import LATEST, RENEWAL
 from oda_rl.estimators.progress import begin_stage
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.stream_weights import weights_of_classes
-from oda_rl.estimators.targets import Data, without_copies
+from oda_rl.estimators.targets import Data
 
 # Maximum number of Lloyd iterations at the end.
 LAST_TURNS = 100
@@ -139,7 +140,9 @@ def _validate(session: ClassSession, data: Data, scaled: ClassData, estimator: A
     if validation is not None:
         auto = FOLDS if len(data.weight) <= FEW_SAMPLES else MORE_FOLDS
         folds = auto if validation == "auto" else int(validation)
-        session.choice, left_out = choose(scaled, settings, folds, session.rng, estimator)
+        session.choice, left_out = choose(
+            scaled, settings, folds, session.rng, estimator, few_with_copies(data)
+        )
     if settings.local_model is not None:
         begin_stage("local logits")
         own = settings, session.rng, session.moments.kept

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
 from oda_rl._types import Array, Labels
 from oda_rl.estimators.classification.annealing import ClassData, anneal, codebooks, temperature_of
@@ -16,6 +16,7 @@ from oda_rl.estimators.classification.local_logits import (
     LogitTrial,
 )
 from oda_rl.estimators.classification.logit_trials import Split, choose_logits
+from oda_rl.estimators.copies import Copies
 from oda_rl.estimators.feature_scaling import Moments
 from oda_rl.estimators.progress import begin_stage
 from oda_rl.estimators.session import Run
@@ -70,24 +71,27 @@ class LeftOut(NamedTuple):
 
 
 def choose(
-    data: ClassData, settings: Any, n_folds: int, rng: np.random.Generator, estimator: Any
+    data: ClassData,
+    settings: Any,
+    n_folds: int,
+    rng: np.random.Generator,
+    estimator: Any,
+    copies: Copies | None,
 ) -> tuple[Choice, LeftOut | None]:
     """Choose the level and the widths with the least loss on held-out samples, by cross-validation.
 
-    `settings` are those of the classifier, `estimator`. Also returns the results of the choice on
-    held-out samples, or None if the smallest class has fewer than two samples.
+    `settings` are those of the classifier, `estimator`; `copies` are held out together. Also returns
+    the results of the choice on held-out samples, or None if the smallest class has fewer than two
+    samples that differ.
     """
     annealing = settings.annealing._replace(max_codevectors=settings.capacity(data.n_classes))
-    smallest = int(np.bincount(data.labels, minlength=data.n_classes).min())
-    n_folds = min(n_folds, smallest)
-    if n_folds < 2:
+    folds = _folds(data, n_folds, rng, copies)
+    if len(folds) == 0:
         return Choice(factor=data.spare), None
-    parts = StratifiedKFold(n_folds, shuffle=True, random_state=int(rng.integers(2**31)))
-    folds = list(parts.split(data.samples, data.labels))
     learned = [data.take(train) for train, _ in folds]
     runs = []
     for i, own in enumerate(learned):
-        begin_stage(f"without part {i + 1} of {n_folds}")
+        begin_stage(f"without part {i + 1} of {len(folds)}")
         runs.append(anneal(own, annealing, rng))
     trials = list(zip(runs, learned, [test for _, test in folds], strict=True))
     choice = _best(
@@ -105,6 +109,21 @@ def choose(
             won += _errors(book, rest, annealing, estimator.rule)
             won -= _errors(tuned, rest, annealing, estimator.rule)
     return choice, LeftOut(folds, log_joint, [codebooks(run, choice.level) for run in runs], won >= 0.0)
+
+
+def _folds(
+    data: ClassData, n_folds: int, rng: np.random.Generator, copies: Copies | None
+) -> list[Split]:
+    """Folds of all classes that do not divide copies; none if a class has less than two rows."""
+    labels = data.labels if copies is None else data.labels[copies.first]
+    n_folds = min(n_folds, int(np.bincount(labels, minlength=data.n_classes).min()))
+    if n_folds < 2:
+        return []
+    how: dict[str, Any] = {"shuffle": True, "random_state": int(rng.integers(2**31))}
+    if copies is None:
+        return list(StratifiedKFold(n_folds, **how).split(data.samples, labels))
+    parts = StratifiedGroupKFold(n_folds, **how)  # all copies have the same class: each fold has all
+    return list(parts.split(data.samples, data.labels, copies.place))
 
 
 def tuned_book(

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from oda_rl import storage
 from oda_rl._schema import Schema, Sizes
 from oda_rl._types import Array
+from oda_rl.estimators.copies import without_copies
 from oda_rl.estimators.drift import Forgetful, Watch, bounded_losses, loss_of_mean, watch_schema
 from oda_rl.estimators.one_sample import observe_one
 from oda_rl.estimators.parameters import choice, declared, may_be_flat, restored
@@ -21,7 +22,7 @@ from oda_rl.estimators.regression.session import RegressionRun
 from oda_rl.estimators.regression.stream_fit import FIT_AT, fit_of_stream
 from oda_rl.estimators.session_schema import regression_schema
 from oda_rl.estimators.settings import Settings
-from oda_rl.estimators.targets import Data, check_data, without_copies
+from oda_rl.estimators.targets import Data, check_data
 
 # Stored in place of a user-defined local model.
 OWN = "own"

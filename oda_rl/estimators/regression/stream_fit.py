@@ -3,11 +3,12 @@
 import numpy as np
 
 from oda_rl._types import Array
+from oda_rl.estimators.copies import without_copies
 from oda_rl.estimators.drift import LATEST, RENEWAL, are_advancing, bounded_losses
 from oda_rl.estimators.regression.scaling import range_without_wild
 from oda_rl.estimators.regression.session import RegressionRun
 from oda_rl.estimators.settings import Settings
-from oda_rl.estimators.targets import Data, without_copies
+from oda_rl.estimators.targets import Data
 
 # Numbers of samples of a stream, since learning began, at which all of them are fitted.
 FIT_AT = (256, 1024)

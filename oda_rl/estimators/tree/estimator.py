@@ -13,8 +13,8 @@ from oda_rl.estimators.classes import (
     number_classes,
     number_next_classes,
 )
+from oda_rl.estimators.copies import without_copies
 from oda_rl.estimators.drift import RELEARN_AT, Watch
-from oda_rl.estimators.targets import without_copies
 from oda_rl.estimators.tree.refining import Limits, Refinement
 from oda_rl.estimators.tree.settings import Layer
 from oda_rl.estimators.tree.stream import StreamTree
