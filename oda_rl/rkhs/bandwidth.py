@@ -5,21 +5,24 @@ from dataclasses import replace
 import numpy as np
 
 from oda_rl._types import Array
-from oda_rl.estimators.feature_scaling import UNLIKE, deviations
-from oda_rl.rkhs.functional_sgd import HUBER
+from oda_rl.estimators.feature_scaling import deviations
+from oda_rl.rkhs.functional_sgd import SQUARED
+from oda_rl.rkhs.held_out import N_COMPARED, N_LEARNED, held_out_loss
 from oda_rl.rkhs.hyperparameters import Rules
 from oda_rl.rkhs.machine import KernelMachine
 
-# The bandwidth for samples whose deviations are within a factor of UNLIKE of it.
+# The bandwidth for samples that do not vary.
 ORDINARY = 1.0
-# Trials learn from at most N_LEARNED samples and are compared on at most N_COMPARED others; with fewer
-# than LEAST_COMPARED there are none.
-N_LEARNED, N_COMPARED, LEAST_COMPARED = 700, 300, 4
+# With fewer held-out samples there are no trials.
+LEAST_COMPARED = 4
 # Bandwidths of the trials, in units of the spread: from the widest one they become narrower by HALVING.
 # The neighbours of the best one, by the square root of HALVING, are tried last.
 WIDEST, HALVING, N_TRIALS = 4.0, 2.0, 10
 # From this part of the samples as points on, kernels share so little that narrower ones only do worse.
 ALL_APART = 0.9
+# Trials of a classifier end NARROWER times below the best bandwidth if the loss is WORSE times the best:
+# narrow kernels take most of the time. Before the best one, all losses may be those of guessing.
+NARROWER, WORSE = 4.0, 1.25
 
 
 def root_mean_variance(samples: Array, weight: Array) -> float:
@@ -31,19 +34,12 @@ def root_mean_variance(samples: Array, weight: Array) -> float:
     return float(np.sqrt(np.mean(np.where(varying, deviation, 0.0) ** 2)))
 
 
-def bandwidth_of_spread(samples: Array, weight: Array) -> float:
-    """1, or the deviation of the samples if it is more than ten times smaller or larger than that."""
-    deviation = root_mean_variance(samples, weight)
-    ordinary = ORDINARY / UNLIKE <= deviation <= ORDINARY * UNLIKE
-    return ORDINARY if ordinary or deviation == 0.0 else deviation
-
-
 class Trials:
     """Kernel machines with several bandwidths that learn from the same samples.
 
     `losses` maps the bandwidths to the losses on held-out samples. Samples (n, n_features), outputs (n,
-    n_outputs) and weights (n,) are those of `KernelMachine.learn`. The rules are those of all trials,
-    apart from the bandwidth, and each trial makes `n_passes` passes.
+    n_outputs) or class indices (n, 1), and weights (n,) are those of `KernelMachine.learn`. The rules
+    are those of all trials, apart from the bandwidth, and each trial makes `n_passes` passes.
     """
 
     def __init__(
@@ -55,6 +51,7 @@ class Trials:
         n_passes: int,
         rng: np.random.Generator,
     ) -> None:
+        self.n_outputs = outputs.shape[1] if rules.kind >= SQUARED else int(outputs.max()) + 1
         n = min(len(samples), N_LEARNED + N_COMPARED)
         self.n_compared = n * N_COMPARED // (N_LEARNED + N_COMPARED)
         rows = rng.permutation(len(samples))[:n]
@@ -67,19 +64,13 @@ class Trials:
 
     def attempt(self, bandwidth: float) -> KernelMachine:
         """Learn with a bandwidth, and add its loss to `losses`."""
-        n_features, n_outputs = (part.shape[1] for part in self.learned[:2])
-        rules = replace(self.rules, bandwidth=bandwidth)
-        machine = KernelMachine(n_features, n_outputs, rules, np.random.default_rng(0))
+        rules, n_features = replace(self.rules, bandwidth=bandwidth), self.learned[0].shape[1]
+        machine = KernelMachine(n_features, self.n_outputs, rules, np.random.default_rng(0))
         for order in self.orders:
             machine.learn(*(part[order] for part in self.learned))
             machine.finish()
         samples, outputs, weight = self.compared
-        with np.errstate(all="ignore"):  # of a function that diverges
-            error = np.abs(machine(samples) - outputs)
-            width = rules.huber_width if rules.kind == HUBER else np.inf
-            loss = np.where(error > width, width * (error - 0.5 * width), 0.5 * error**2).sum(axis=1)
-            mean = float(np.average(loss, weights=weight))
-        self.losses[bandwidth] = mean if np.isfinite(mean) else np.inf
+        self.losses[bandwidth] = held_out_loss(machine(samples), outputs, weight, self.rules)
         return machine
 
     @property
@@ -110,6 +101,9 @@ def best_bandwidth(
         bandwidth = float(WIDEST * spread / HALVING**k)
         machine = trials.attempt(bandwidth)
         if machine.n_points > ALL_APART * len(trials.learned[0]) and trials.best > bandwidth:
+            break
+        past = rules.kind < SQUARED and bandwidth * NARROWER <= trials.best
+        if past and trials.losses[bandwidth] > WORSE * trials.losses[trials.best]:
             break
     middle = trials.best
     for factor in (HALVING**-0.5, HALVING**0.5):

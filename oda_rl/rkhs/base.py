@@ -14,7 +14,8 @@ from oda_rl._validation import LARGEST, check_size, check_weights
 from oda_rl.estimators.base import Stored
 from oda_rl.estimators.feature_scaling import OF_SCALE, UnitsMixin, chosen_scale
 from oda_rl.estimators.parameters import AUTO, POSITIVE, SCALES, choice, declared
-from oda_rl.rkhs.bandwidth import ORDINARY
+from oda_rl.rkhs.bandwidth import ORDINARY, best_bandwidth
+from oda_rl.rkhs.held_out import learn_the_size
 from oda_rl.rkhs.hyperparameters import (
     BANDWIDTH,
     FITNESSES,
@@ -51,7 +52,7 @@ class KernelSGD(UnitsMixin, Stored):
     stepsize_halving: float | None = None
     regularization: float = 1e-6
     batch_size: int = 16
-    parsimony: float = 0.04
+    parsimony: float | str = 0.04
     max_points: int = 1000
     average: bool = True
     n_passes: int = 1
@@ -113,8 +114,8 @@ class KernelSGD(UnitsMixin, Stored):
         self.scale_ = chosen_scale(self.scale, samples[used], weight[used])
         self._find_units(targets[used], weight[used])
         rng = self._generator()
-        self._initial = self._given_bandwidth or self._bandwidth_of(
-            *self._parts(samples, targets, weight), self._in_units(rules), rng.spawn(1)[0]
+        self._initial = self._given_bandwidth or best_bandwidth(
+            *self._parts(samples, targets, weight), self._in_units(rules), self.n_passes, rng.spawn(1)[0]
         )
         self._machine = self._new_machine(n_outputs, rules, rng)
         self._learn(samples, targets, weight, self.n_passes)
@@ -146,7 +147,7 @@ class KernelSGD(UnitsMixin, Stored):
         weight = self._weights_of(samples, sample_weight)
         if first:
             self.scale_ = chosen_scale(self._given_scale, samples, weight)
-            self._initial = self._given_bandwidth or self._bandwidth_of_stream(samples.shape[1])
+            self._initial = self._given_bandwidth or float(np.sqrt(samples.shape[1]))
         for part in self._pieces(targets, classes):
             n_outputs = self._extend(targets[part], classes)
             if self._machine is None:
@@ -170,10 +171,15 @@ class KernelSGD(UnitsMixin, Stored):
         """Learn in a new random order in each of the passes, or, if None, once in the given order."""
         parts, machine = self._parts(samples, targets, weight), self._machine
         begun, state = machine.n_learned, int(machine.chains.state[BANDWIDTH])
-        with machine.bandwidth_held(n_passes is not None and self._is_tried):
-            for _ in range(n_passes or 1):
+        tried = n_passes is not None and self._given_bandwidth is None
+        with machine.bandwidth_held(tried):
+            for k in range(n_passes or 1):
                 order = machine.rng.permutation(len(parts[0])) if n_passes else slice(None)
-                machine.learn(*(part[order] for part in parts))
+                ordered = [part[order] for part in parts]
+                if tried and self._by_classes and k == 0:
+                    learn_the_size(machine, *ordered)
+                    continue
+                machine.learn(*ordered)
                 if n_passes:
                     machine.finish()
         self._publish()
@@ -188,11 +194,6 @@ class KernelSGD(UnitsMixin, Stored):
     @property
     def _given_bandwidth(self) -> float | None:
         return None if isinstance(self.bandwidth, str) else float(self.bandwidth)
-
-    @property
-    def _is_tried(self) -> bool:
-        """Whether `fit` chooses the bandwidth by trials."""
-        return not self._by_classes and self._given_bandwidth is None
 
     def _in_units(self, rules: Rules) -> Rules:
         """The settings, in the units of the machine."""
@@ -267,16 +268,6 @@ class KernelSGD(UnitsMixin, Stored):
 
     def _find_units(self, targets: NDArray[Any], weight: Array) -> None:
         """Find the units of the outputs, from all samples of `fit`."""
-
-    def _bandwidth_of(
-        self, samples: Array, numbers: Array, weight: Array, rules: Rules, rng: np.random.Generator
-    ) -> float:
-        """The initial bandwidth of `fit`, from samples and targets in the units of the machine."""
-        raise NotImplementedError
-
-    def _bandwidth_of_stream(self, n_features: int) -> float:
-        """The initial bandwidth if no samples are known."""
-        raise NotImplementedError
 
     # -- fitted attributes -----------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """The kernel classifier: one function per class, a common dictionary."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,10 +14,13 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from oda_rl._types import Array
 from oda_rl._validation import check_kind
 from oda_rl.estimators.classes import announced_classes, before_new_classes, join_classes
-from oda_rl.rkhs.bandwidth import ORDINARY, bandwidth_of_spread
+from oda_rl.estimators.parameters import AUTO, NON_NEGATIVE, choice
 from oda_rl.rkhs.base import KernelSGD
 from oda_rl.rkhs.functional_sgd import HINGE, LOGISTIC
-from oda_rl.rkhs.hyperparameters import Rules
+from oda_rl.rkhs.hyperparameters import FITNESSES, Rules
+
+# `parsimony` of the logistic loss, whose steps are about half as long as those of the hinge.
+OF_LOGISTIC = 0.02
 
 
 def _is_logistic(model: "KernelSGDClassifier") -> bool:
@@ -42,9 +45,10 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         given numbers are used, otherwise X is not scaled.
     bandwidth : float or "auto", default="auto"
         d of the Gaussian kernel exp(-|x - x'|^2 / (2 d^2)), in the units of X / scale; if it adapts, its
-        initial value. `"auto"`: 1, or, if features of `fit` have deviations more than ten times smaller
-        or larger than that, the root mean square of these. If the estimator begins with `partial_fit`,
-        it is 1.
+        initial value. `"auto"`: `fit` tries about ten values on a part of the samples, 1000 at most, and
+        keeps the one with the least loss on others of these (see Notes); the bandwidth then adapts only
+        in calls of `partial_fit` that follow. If the estimator begins with `partial_fit`, the initial
+        value is the square root of the number of features.
     adapt : sequence of str or str, default=("bandwidth",)
         The hyperparameters that adapt (BARRETTE): some of "bandwidth", "stepsize" and "regularization".
         Empty for POLK with fixed ones.
@@ -57,10 +61,11 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         Weight lambda of |f|^2 / 2, by which each step shrinks the function.
     batch_size : int, default=16
         Samples of a mini-batch; the last one of a pass of `fit` may be shorter.
-    parsimony : float, default=0.04
+    parsimony : float or "auto", default="auto"
         K: after each mini-batch, points are dropped as long as the function changes by no more than
         K eta^(3/2) in the norm of the space, with eta times the mean weight of the samples of the
-        mini-batch if that is below one. With 0 almost all points stay.
+        mini-batch if that is below one. With 0 almost all points stay. `"auto"`: 0.04, but 0.02 for the
+        logistic loss, whose steps are shorter, unless a number is given as `bandwidth`.
     max_points : int, default=1000
         Largest number of points in the dictionary. Beyond it the least important ones are dropped, even
         if the change exceeds the limit of `parsimony`.
@@ -70,10 +75,11 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         about half as many samples as came before the change: use the last function there.
     n_passes : int, default=1
         Passes of `fit` over the samples.
-    fitness : {"likelihood", "loss"}, default="likelihood"
-        What the bandwidth follows: the likelihood of new samples (see Notes), or the derivative of their
-        loss with fixed weights. By the loss it becomes wider, with fewer points, and its final value
-        depends on the initial one.
+    fitness : {"auto", "likelihood", "loss"}, default="auto"
+        What the bandwidth follows: the likelihood of new samples, as in the paper (see Notes), or the
+        derivative of their loss with fixed weights. By the loss it becomes wider, with fewer points, and
+        its final value depends on the initial one; by the likelihood it becomes too narrow for classes
+        in many features. `"auto"`: the likelihood if a number is given as `bandwidth`, else the loss.
     ratio : float, default=1.15
         Ratio of neighbours in the finite set of values of an adaptive hyperparameter. The set reaches
         from 1/200 to 200 times the initial value.
@@ -136,6 +142,12 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
     The fitness of the other hyperparameters is what a change of the last step would have gained on new
     samples.
 
+    With narrow kernels, each step counts for few samples, and one pass finds the classes before outputs
+    have the right size: probabilities are too close to each other. If `fit` chooses the bandwidth, it
+    therefore multiplies the function after its first pass by the factor with the least loss on the last
+    samples of the pass, 300 at most, before it learned from these. Trials are compared after such
+    a factor, too. With a number as `bandwidth` there is no factor, as in the paper.
+
     References
     ----------
     Koppel, Bedi and Krishnamurthy, "A Dynamical Systems Perspective on Online Bayesian Nonparametric
@@ -151,9 +163,13 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
     >>> from oda_rl import KernelSGDClassifier
     >>> X, y = make_moons(2000, noise=0.2, random_state=0)
     >>> model = KernelSGDClassifier(random_state=0).fit(X, y)
-    >>> bool(model.score(X, y) > 0.95), bool(0.05 < model.bandwidth_ < 0.3)
+    >>> bool(model.score(X, y) > 0.95), bool(0.1 < model.bandwidth_ < 1.0)
     (True, True)
     """
+
+    _: KW_ONLY
+    parsimony: float | str = "auto"
+    fitness: str = "auto"
 
     losses: ClassVar[dict[str, int]] = {"hinge": HINGE, "logistic": LOGISTIC}
     _by_classes: ClassVar[bool] = True
@@ -222,6 +238,21 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         """Natural logarithms of `predict_proba`, of shape (n_samples, n_classes)."""
         return np.asarray(log_softmax(self._outputs(X), axis=1))
 
+    @property
+    def _parameter_constraints(self) -> dict[str, Any]:
+        own = {"parsimony": [NON_NEGATIVE, AUTO], "fitness": [choice("auto", *FITNESSES)]}
+        return super()._parameter_constraints | own
+
+    def _read_parameters(self) -> Rules:
+        rules = super()._read_parameters()
+        if self._given_bandwidth is not None:  # what is "auto" is the paper's, the default of `Rules`
+            return rules
+        if self.fitness == "auto":
+            rules = replace(rules, fitness="loss")
+        if self.parsimony == "auto" and self.loss == "logistic":
+            rules = replace(rules, parsimony=OF_LOGISTIC)
+        return rules
+
     def _check(self, X: ArrayLike, y: ArrayLike, reset: bool) -> tuple[Array, NDArray[Any]]:
         samples, labels = validate_data(self, X, y, reset=reset, dtype=np.float64, order="C")
         check_kind(labels, "classes")
@@ -251,11 +282,3 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
 
     def _numbers(self, labels: NDArray[Any]) -> Array:
         return np.searchsorted(self.classes_, labels)[:, None].astype(np.float64)
-
-    def _bandwidth_of(
-        self, samples: Array, numbers: Array, weight: Array, rules: Rules, rng: np.random.Generator
-    ) -> float:
-        return bandwidth_of_spread(samples, weight)
-
-    def _bandwidth_of_stream(self, n_features: int) -> float:
-        return ORDINARY

@@ -231,6 +231,11 @@ class KernelMachine:
         self.batch.steps[:, kept] = before.steps
         self.batch.last[:] = before.last
 
+    def multiply(self, factor: float) -> None:
+        """Multiply the function, its average and its last step by a factor."""
+        self.dictionary.weights[:] *= factor
+        self.batch.steps[:] *= factor
+
     def get_state(self) -> dict[str, Any]:
         """The state of the machine as plain values and arrays."""
         points, weights, inverse = self._used()

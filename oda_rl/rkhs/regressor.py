@@ -14,7 +14,6 @@ from oda_rl._types import Array
 from oda_rl._validation import OF_DATA, SMALLEST_DEVIATION, check_kind, check_size
 from oda_rl.estimators.feature_scaling import scale_by
 from oda_rl.estimators.parameters import may_be_flat
-from oda_rl.rkhs.bandwidth import best_bandwidth
 from oda_rl.rkhs.base import KernelSGD
 from oda_rl.rkhs.functional_sgd import HUBER, SQUARED
 from oda_rl.rkhs.hyperparameters import Rules
@@ -61,8 +60,8 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
         likelihood of their inputs. The latter is the paper's, and by it the bandwidth becomes too narrow
         for smooth functions of several features.
     parsimony : float, default=0.04
-        As for `KernelSGDClassifier`. The limit is in units of the outputs, which are their standard
-        deviations in `fit`, and with a number as `huber_width` at most this.
+        As for `KernelSGDClassifier`, but a number. The limit is in units of the outputs, which are their
+        standard deviations in `fit`, and with a number as `huber_width` at most this.
     scale, adapt, stepsize_halving, regularization, max_points, average, n_passes
         As for `KernelSGDClassifier`, with the same defaults.
     ratio, fitness_rate, move_probability, slowing, window, transfer, random_state
@@ -178,14 +177,6 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
     def _in_units(self, rules: Rules) -> Rules:
         rules, width = super()._in_units(rules), self._given_width
         return rules if width is None else replace(rules, huber_width=width / float(self._unit[0]))
-
-    def _bandwidth_of(
-        self, samples: Array, numbers: Array, weight: Array, rules: Rules, rng: np.random.Generator
-    ) -> float:
-        return best_bandwidth(samples, numbers, weight, rules, self.n_passes, rng)
-
-    def _bandwidth_of_stream(self, n_features: int) -> float:
-        return float(np.sqrt(n_features))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -5,7 +5,8 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.datasets import make_friedman1, make_moons, make_regression
+from sklearn.datasets import load_digits, make_friedman1, make_moons, make_regression
+from sklearn.metrics import log_loss
 
 from oda_rl import KernelSGDClassifier, KernelSGDRegressor, storage
 from oda_rl._schema import anything
@@ -178,12 +179,74 @@ def test_a_classifier_is_the_same_in_any_unit(unit):
     x, y = make_moons(2000, noise=0.2, random_state=100)
     model = KernelSGDClassifier(random_state=0).fit(x * unit, y)
     assert model.score(x * unit, y) > 0.965
-    assert 0.05 < model.bandwidth_ / unit < 0.2
+    plain = KernelSGDClassifier(random_state=0).fit(x, y)
+    assert model.bandwidth_ == pytest.approx(unit * plain.bandwidth_)
+    assert 0.1 < plain.bandwidth_ < 0.7
     own = KernelSGDClassifier(bandwidth=0.1 * unit, adapt=()).fit(x * unit, y)
     assert own.bandwidth_ == 0.1 * unit
-    plain = KernelSGDClassifier(random_state=0).fit(x, y)
-    given = KernelSGDClassifier(bandwidth=1.0, random_state=0).fit(x, y)
-    np.testing.assert_array_equal(plain.dual_coef_, given.dual_coef_)
+
+
+def loss_of(model, x, y):
+    """The log loss, or that of the hinge for two classes."""
+    if model.loss == "logistic":
+        return log_loss(y, model.predict_proba(x))
+    return np.maximum(0.0, 1.0 - np.where(y == 1, 1.0, -1.0) * model.decision_function(x)).mean()
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+@pytest.mark.parametrize("chunk", [None, 50])
+@pytest.mark.filterwarnings("error")
+def test_classes_in_many_features_are_learned(loss, chunk):
+    x = np.random.default_rng(107).normal(size=(2500, 20))
+    y = (x[:, :5].sum(axis=1) > 0.0).astype(int)
+    model = KernelSGDClassifier(loss, random_state=100)
+    if chunk is None:
+        model.fit(x[:1500], y[:1500])
+    else:
+        for i in range(0, 1500, chunk):
+            model.partial_fit(x[i : i + chunk], y[i : i + chunk])
+    assert model.score(x[1500:], y[1500:]) > 0.92
+    assert loss_of(model, x[1500:], y[1500:]) < (0.25 if chunk is None else 0.35)
+    assert model.n_points_ < 500
+
+
+def test_probabilities_of_ten_classes_have_the_right_size():
+    x, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(100).permutation(len(x))
+    train, test = order[:1200], order[1200:]
+    model = KernelSGDClassifier("logistic", random_state=100).fit(x[train], y[train])
+    assert model.score(x[test], y[test]) > 0.965
+    assert log_loss(y[test], model.predict_proba(x[test])) < 0.15
+    # Labels by chance: no factor makes them certain, and many passes only a little.
+    chance = np.random.default_rng(101).integers(0, 2, len(x))
+    for n_passes in (1, 5):
+        model = KernelSGDClassifier("logistic", n_passes=n_passes, random_state=100)
+        model.fit(x[train], chance[train])
+        assert log_loss(chance[test], model.predict_proba(x[test])) < 0.8
+
+
+def test_a_given_bandwidth_stays_that_of_the_paper():
+    x, y, *_ = make_multidist(500, seed=100)
+    plain = KernelSGDClassifier("logistic", bandwidth=1.0, n_passes=2, random_state=0).fit(x, y)
+    paper = KernelSGDClassifier(
+        loss="logistic", bandwidth=1.0, fitness="likelihood", parsimony=0.04, n_passes=2, random_state=0
+    )
+    np.testing.assert_array_equal(plain.dual_coef_, paper.fit(x, y).dual_coef_)
+    np.testing.assert_array_equal(plain.bandwidth_history_, paper.bandwidth_history_)
+    assert len(set(plain.bandwidth_history_)) > 1
+    with pytest.raises(ValueError, match="'fitness' parameter of KernelSGDRegressor must be"):
+        KernelSGDRegressor(fitness="auto").fit(x, y)
+
+
+@pytest.mark.parametrize("n", [2, 5, 14, 40])
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+@pytest.mark.filterwarnings("error", "ignore:nothing was learned")
+def test_a_classifier_of_few_samples(n, loss):
+    x = np.random.default_rng(100).normal(size=(n, 3))
+    y = x[:, 0] > np.median(x[:, 0])
+    model = KernelSGDClassifier(loss, n_passes=3, random_state=0).fit(x, y)
+    assert np.isfinite(model.decision_function(x)).all()
+    assert model.bandwidth_ > 0.0
 
 
 @pytest.mark.parametrize("loss", ["squared", "huber"])
@@ -256,8 +319,9 @@ def test_units_with_which_a_stream_learns_nothing_are_named():
 def test_the_last_function_follows_a_change_sooner_than_the_average(loss):
     X = np.random.default_rng(0).normal(size=(2000, 2))
     y = (X[:, 0] > 0.0) ^ (X[:, 1] > 0.0) ^ (np.arange(2000) >= 1500)
-    last = KernelSGDClassifier(loss=loss, average=False, random_state=0).partial_fit(X, y)
-    mean = KernelSGDClassifier(loss=loss, random_state=0).partial_fit(X, y)
+    options = {"loss": loss, "bandwidth": 1.0, "random_state": 0}
+    last = KernelSGDClassifier(average=False, **options).partial_fit(X, y)
+    mean = KernelSGDClassifier(**options).partial_fit(X, y)
     new = X[1500:], y[1500:]
     assert last.score(*new) > 0.9 > 0.75 > mean.score(*new)
 
