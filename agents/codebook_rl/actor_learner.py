@@ -9,7 +9,7 @@ from oda_rl._validation import LARGEST
 from oda_rl.agents import beta_policy, bounds
 from oda_rl.agents.codebook_rl import actor_step
 from oda_rl.agents.codebook_rl import state as names
-from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
+from oda_rl.agents.codebook_rl.actor_warm_up import ActorWarmUp
 from oda_rl.agents.codebook_rl.rules import actor_critic
 from oda_rl.agents.codebook_rl.slow_timescale import FormerCells, carry_over, mix_periods
 from oda_rl.agents.compiled_rollout import ObserveFunction
@@ -18,13 +18,11 @@ from oda_rl.agents.observation_scale import BlendedScale, ObservationScale
 
 OBSERVE_NUMBERS = ObserveFunction(actor_step.observe_numbers)
 OBSERVE_POINTS = ObserveFunction(actor_step.observe_points)
-# Most extensions of a warm-up in which there was nothing to learn from
-MOST_EXTENSIONS = 3
 # One of this many observations is kept for later, and counts this many times.
 REMEMBERED = 4
 
 
-class ActorCriticLearner(TwoTimescaleLearner):
+class ActorCriticLearner(ActorWarmUp):
     """A `TwoTimescaleLearner` whose actions are drawn from the probabilities of a learned actor.
 
     It has two phases. *Scaling*: the scale of the observations is estimated under random actions, each
@@ -32,17 +30,8 @@ class ActorCriticLearner(TwoTimescaleLearner):
     *Learning*: as with Q values, but without random actions. In place of Q values a cell has the
     preferences of the actor, in `codebook["q"]`, and a state value, in `codebook["v"]`.
 
-    If all rewards of the first phase were the same and no episode terminated, there is nothing to learn
-    from. Every other observation is then dropped, and as many new ones are collected with random actions
-    that are held twice as long; this is repeated up to `MOST_EXTENSIONS` times. It gets the car out of
-    the valley in MountainCar, for example.
-
-    If actions have costs, and nothing else has, rewards that differ show little, too. The warm-up is
-    then extended whenever no episode terminated, and state values start at the best reward that
-    terminated one. Otherwise the actor would learn to do nothing before it finds what actions are for.
-
     With continuous actions, the preferences are those of `oda_rl.agents.beta_policy`, two for each
-    coordinate. Such actions often have costs among others, so the same is done whatever the rewards are.
+    coordinate.
 
     A policy may stay in a small part of what random actions reach, or go far beyond it. So each time the
     number of steps has doubled, the scale is estimated again from observations of the last half of all
@@ -158,83 +147,6 @@ class ActorCriticLearner(TwoTimescaleLearner):
         middles = beta_policy.middles(preferences)
         found = beta_policy.scale_points(middles, self.actions.centre, self.actions.scale)
         return found, 2.0 * self.actions.scale * beta_policy.deviations(preferences)
-
-    def _largest_value(self) -> float:
-        """Initial state value: the common part of all rewards for ever, or else the best ending seen.
-
-        If every reward of the warm-up was a gain, and no episode terminated, no state is worth less than
-        this common value; if every reward was a loss, none is worth more. Starting elsewhere, all values
-        would first have to rise or fall to it: meanwhile often visited states would seem better, or
-        worse, than the rest, and all errors would be alike.
-
-        The best reward that terminated an episode makes the agent look for such an end. This does not
-        help if rewards are for going on, with little at the end. With discrete actions it is used only
-        if all other rewards are costs of actions.
-        """
-        figures = self.numbers.figures
-        return float(figures[names.COMMON_VALUE]) or min(float(figures[names.BEST_ENDING]), LARGEST)
-
-    def _common_value(self) -> float:
-        """The value of receiving for ever what all rewards of the warm-up had in common; else 0."""
-        common = float(self.numbers.figures[names.LOWEST_REWARD])
-        if self.actions.is_continuous and self.numbers.counters[names.INFORMATIVE]:
-            common = 0.0  # an episode terminated, possibly after the end of the record
-        elif not 0.0 < common < np.inf:
-            sign = self.numbers.settings[names.SIGN]
-            common = self.record.find_common_loss(sign, self.actions)
-        return float(np.clip(common / (1.0 - self.gamma), -LARGEST, LARGEST))
-
-    @property
-    def _looks_for_ends(self) -> bool:
-        """Whether the rewards of the warm-up may only be costs, for an end that has to be found."""
-        sign = float(self.numbers.settings[names.SIGN])
-        return self.actions.is_continuous or self.record.only_actions_cost(sign)
-
-    def _end_warm_up(self) -> None:
-        figures = self.numbers.figures
-        figures[names.COMMON_VALUE] = self._common_value()
-        if not self._looks_for_ends:
-            figures[names.BEST_ENDING] = 0.0
-        super()._end_warm_up()
-
-    def _note_reward(self, reward: float, terminated: bool) -> None:
-        size, is_gain = self.rewards[0], self.numbers.settings[names.SIGN] * reward > 0.0
-        varied = size > 0.0 and (abs(reward) != size or is_gain != (self.rewards[2] > 0.0))
-        varied = varied and not self.actions.is_continuous
-        known = names.TERMINATED if terminated else names.VARIED if varied else 0
-        counters = self.numbers.counters
-        counters[names.INFORMATIVE] = max(counters[names.INFORMATIVE], known)
-        figures = self.numbers.figures
-        gain = 0.0 if terminated else self.numbers.settings[names.SIGN] * reward
-        figures[names.LOWEST_REWARD] = min(figures[names.LOWEST_REWARD], gain)
-        super()._note_reward(reward, terminated)
-
-    @property
-    def _extensions_left(self) -> int:
-        """How often the warm-up can still be extended; 0 if there is something to learn from."""
-        counters = self.numbers.counters
-        enough = names.TERMINATED if self._looks_for_ends else names.VARIED
-        if counters[names.INFORMATIVE] >= enough:
-            return 0
-        return MOST_EXTENSIONS - int(counters[names.EXTENSIONS])
-
-    @property
-    def warm_up_left(self) -> tuple[int, int]:
-        """Observations that the warm-up still needs, and the most that it needs if it is extended."""
-        left, _ = super().warm_up_left
-        return left, left + self._extensions_left * (len(self._warm_up.seen) // 2)
-
-    def _extend_warm_up(self) -> bool:
-        if self._extensions_left == 0:
-            return False
-        self.numbers.counters[names.EXTENSIONS] += 1
-        self.scale.thin_out()
-        self._set_warm_up_hold()
-        return True
-
-    def _set_warm_up_hold(self) -> None:
-        """Set how long random actions of the warm-up are held, by the number of extensions."""
-        self.warm_up_hold = self.config.growth_hold << int(self.numbers.counters[names.EXTENSIONS])
 
     def get_state(self, under_way: bool = True) -> dict[str, Any]:
         """As `Learner.get_state`; with recently visited observations if episodes are `under_way`."""

@@ -74,6 +74,18 @@ NEARLY_SURE, KEPT = 0.7, 0.95
 
 
 @inline_kernel
+def decay_preferences(state):
+    """Multiply all preferences by `KEPT`."""
+    branches = open_branches(state)
+    n_preferences = open_scratch(state).values.shape[0] * open_numbers(state).counters[names.N_BASIS]
+    for branch in range(branches.payload.shape[0]):
+        for row in range(n_preferences):
+            preferences = branches.payload[branch, row]
+            for i in range(preferences.shape[0]):
+                preferences[i] *= KEPT
+
+
+@inline_kernel
 def follow_episode(state, env, reward, terminated, ended):
     """Account for a step; at the end of an episode, determine whether the actor is lost in the next."""
     memory, numbers = open_memory(state), open_numbers(state)
@@ -88,6 +100,8 @@ def follow_episode(state, env, reward, terminated, ended):
         figures[names.INFORMATIVE_RETURN if memory.told[env] else names.BLANK_RETURN] = memory.total[env]
         often = figures[names.BLANK_SHARE] > MOST_BLANK
         memory.lost[env] = often and figures[names.INFORMATIVE_RETURN] > figures[names.BLANK_RETURN]
+        if memory.total[env] < figures[names.LEAST_RETURN]:
+            decay_preferences(state)
         memory.told[env], memory.total[env] = False, 0.0
 
 
@@ -122,15 +136,9 @@ def is_nearly_sure(direction):
 @inline_kernel
 def unsettle(state, env):
     """Let all preferences decay if the actor is lost and was nearly sure of its last action."""
-    memory, branches, counters = open_memory(state), open_branches(state), open_numbers(state).counters
-    if not memory.lost[env] or not is_nearly_sure(memory.direction[env]):
-        return
-    n_preferences = memory.direction.shape[1] * counters[names.N_BASIS]
-    for branch in range(branches.payload.shape[0]):
-        for row in range(n_preferences):
-            preferences = branches.payload[branch, row]
-            for i in range(preferences.shape[0]):
-                preferences[i] *= KEPT
+    memory = open_memory(state)
+    if memory.lost[env] and is_nearly_sure(memory.direction[env]):
+        decay_preferences(state)
 
 
 @inline_kernel

@@ -121,7 +121,9 @@ LEAST_VARIED = 0.5
 BEST_STRETCH = 26
 # The weight of continuous actions that the warm-up suggests; 0 if it has none, as before its end
 ACTION_WEIGHT = 27
-N_FIGURES = 28
+# The least return of an episode of the warm-up, if rewards say which states are good, else -inf
+LEAST_RETURN = 28
+N_FIGURES = 29
 # If errors are monitored, a running mean for every cell and the weight of each mean follow the figures.
 
 # The tally, int64: searches of the codebook, and their comparisons with planes and distances to cells

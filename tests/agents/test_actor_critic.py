@@ -286,7 +286,7 @@ def test_values_begin_at_the_largest_end_that_the_growth_has_seen():
 
 
 def count_warm_up(*rewards, ending=False, minimise=False, space=spaces.Discrete(2)):  # noqa: B008
-    """Steps of a warm-up of 20 observations, in which these rewards come in turn."""
+    """Steps of a warm-up of 20 observations, in which these rewards come in turn, or actions cost."""
     codec = ActionCodec(space)
     config = TwoTimescaleACConfig(warmup_steps=20, growth_cells=2, max_cells=2, minimise=minimise)
     learner, other = (
@@ -296,7 +296,8 @@ def count_warm_up(*rewards, ending=False, minimise=False, space=spaces.Discrete(
     learner.begin(0, rng.uniform(-1, 1, 1))
     while not learner.is_scaled:
         last = ending and steps == 5
-        learner.step(0, rng.uniform(-1, 1, 1), rewards[steps % len(rewards)], last, last)
+        reward = rewards[steps % len(rewards)] if rewards else -np.sum(learner.command(0) ** 2)
+        learner.step(0, rng.uniform(-1, 1, 1), float(reward), last, last)
         steps += 1
         other.set_state(learner.get_state())
         assert other.warm_up_hold == learner.warm_up_hold
@@ -314,5 +315,6 @@ def test_a_warm_up_in_which_nothing_happens_goes_on(minimise):
 
 
 def test_costs_of_points_do_not_end_a_warm_up():
-    assert count_warm_up(-1.0, -2.0, space=BOX) == 19 + 3 * 10
-    assert count_warm_up(-1.0, -2.0, space=BOX, ending=True) == 19
+    assert count_warm_up(space=BOX) == count_warm_up(-1.0, space=BOX) == 19 + 3 * 10
+    assert count_warm_up(space=BOX, ending=True) == 19
+    assert count_warm_up(-1.0, -1.1, -3.0, space=BOX) == 19, "actions explain nothing"

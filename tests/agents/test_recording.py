@@ -8,7 +8,8 @@ from stable_baselines3.common.monitor import Monitor
 from oda_rl.agents import TwoTimescaleAC
 from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.codebook_rl.arrays import Sizes
-from oda_rl.agents.codebook_rl.recording import MOST_COORDINATES, WarmUpRecord
+from oda_rl.agents.codebook_rl.rank_correlations import MOST_COORDINATES
+from oda_rl.agents.codebook_rl.recording import WarmUpRecord
 from oda_rl.agents.config import TwoTimescaleACConfig
 
 N = 1000

@@ -40,6 +40,8 @@ CASES = [
     (TwoTimescaleQ, {**SMALL, "bifurcation": "perturb"}, "CartPole-v1", 1, 1000),
     (TwoTimescaleAC, SMALL, "oda_rl/Acrobot-v1", 1, 120),
     (TwoTimescaleAC, TREE, "oda_rl/CartPole-v1", 3, 1700),
+    # in the second episode of a warm-up, whose returns count
+    (TwoTimescaleAC, {"warmup_steps": 500}, "oda_rl/Pendulum-v1", 1, 350),
     (TwoTimescaleAC, SMALL, "oda_rl/MountainCar-v0", 2, 2000),  # holds actions, and goes on to do so
     (TwoTimescaleQ, SMALL, "MountainCarContinuous-v0", 1, 1500),
     *((TwoTimescaleQ, {}, env_id, 1, 703) for env_id in ("FrozenLake-v1", "Taxi", "CliffWalking")),

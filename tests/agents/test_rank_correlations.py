@@ -4,7 +4,7 @@ import pytest
 from environments import IdentityEnv, NoiseWrapper
 
 from oda_rl.agents import TwoTimescaleAC, TwoTimescaleQ
-from oda_rl.agents.codebook_rl.recording import MOST_COORDINATES, find_noise
+from oda_rl.agents.codebook_rl.rank_correlations import MOST_COORDINATES, find_noise
 
 N = 3000
 

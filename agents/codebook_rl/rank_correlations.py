@@ -1,0 +1,132 @@
+"""Tests by correlations of ranks: which coordinates of observations are noise, what actions affect.
+
+A noise coordinate of observations is drawn independently at each step, without information. Cells lie in
+the space of all coordinates, and distances along all of them determine which cells learn from a sample.
+So a few coordinates without information hide those that have some. Under the random actions of a warm-up
+a noise coordinate is independent of itself a step before, of the other coordinates now, before and
+after, of actions and of rewards. Its products with any of these are also uncorrelated with rewards and
+with what comes next. A state variable depends on its previous value, and a number that an environment
+draws for the agent to react to affects rewards or what comes next, so that both fail one of these tests.
+All tests are correlations of ranks, both of coordinates and of their distances from the median. So
+neither units nor heavy tails matter.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from oda_rl._statistics import standardised
+from oda_rl._types import Array
+
+# Correlations from n transitions have a standard deviation of 1 / sqrt(n). One that is this many
+# deviations away from 0 is not due to chance.
+DEVIATIONS = 5.0
+# Rewards are curved in actions if the squares of actions explain more than this share of what linear
+# effects of the action, different in each state, leave of the (ranks of) rewards.
+LEAST_CURVED = 0.05
+# With fewer transitions or more coordinates none is called noise: there are too many tests of pairs.
+FEWEST, MOST_COORDINATES = 500, 64
+# A coordinate with one value in more than this fraction of the transitions is a rare signal, not noise.
+MOST_EQUAL_VALUES = 0.6
+
+
+def find_noise(before: Array, actions: Array, rewards: Array, after: Array) -> NDArray[np.bool_]:
+    """Find the coordinates that are noise, from transitions under random actions.
+
+    Parameters
+    ----------
+    before, after : ndarray of shape (n, n_observed)
+        The observations at the two ends of each transition.
+    actions : ndarray of shape (n, n_options)
+        Features of the actions: which option was taken, or the coordinates of a continuous action.
+    rewards : ndarray of shape (n,)
+
+    Returns
+    -------
+    ndarray of shape (n_observed,), bool
+        Whether each coordinate is noise. False for all if every coordinate that varies would be noise,
+        or if there are too few transitions or too many coordinates.
+    """
+    n, d = before.shape
+    noise = np.zeros(d, dtype=np.bool_)
+    if n < FEWEST or not 1 < d <= MOST_COORDINATES:
+        return noise
+    now, later, acts = _with_sizes(before), _with_sizes(after), _scores(actions)
+    rewarded = _with_sizes(rewards[:, None])
+    for j in np.flatnonzero(_varies(before)):
+        own, others = [j, d + j], np.delete(np.arange(2 * d), [j, d + j])
+        around = (now[:, others], later, rewarded)
+        noise[j] = _unrelated(now[:, own], *around) and _unrelated(later[:, own], now, acts, rewarded)
+    # Candidates must not explain what remains of rewards and changes after a regression on the rest.
+    known = np.hstack([np.ones((n, 1)), now[:, np.tile(~noise, 2)], acts])
+    follows = np.column_stack([rewards, after[:, ~noise] - before[:, ~noise]])
+    follows = _with_sizes(follows - known @ np.linalg.lstsq(known, follows)[0])
+    rewarded = follows[:, [0, follows.shape[1] // 2]]
+    for j in np.flatnonzero(noise):
+        with_one = _standard(now[:, [j]] * np.hstack([acts, now[:, :d]]))
+        with_two = [_standard(with_one[:, len(acts.T) :] * own[:, None]) for own in acts.T]
+        noise[j] = _unrelated(now[:, [j, d + j]], follows) and _unrelated(with_one, follows)
+        noise[j] = noise[j] and all(_unrelated(part, rewarded) for part in with_two)
+    moves = before.min(axis=0) < before.max(axis=0)
+    return noise if not noise[moves].all() else np.zeros(d, dtype=np.bool_)
+
+
+def actions_matter(before: Array, actions: Array, after: Array) -> bool:
+    """Whether actions affect the next observation, alone or in a product with the present one.
+
+    The arguments are those of `find_noise`; False if there are no transitions.
+    """
+    if len(before) == 0:
+        return False
+    now, acts = _with_sizes(before), _with_sizes(actions)
+    known = np.hstack([np.ones((len(now), 1)), now])
+    moves = after - before
+    follows = _with_sizes(moves - known @ np.linalg.lstsq(known, moves)[0])
+    products = _standard(_products(acts, now[:, : before.shape[1]]))
+    return not (_unrelated(acts, follows) and _unrelated(products, follows))
+
+
+def is_curved(before: Array, actions: Array, rewards: Array) -> bool:
+    """Whether rewards are curved in continuous actions; the arguments are those of `find_noise`.
+
+    False if there are too few transitions to tell.
+    """
+    now, acts, ranks = _with_sizes(before), _standard(actions), _scores(rewards[:, None])
+    linear = np.hstack([np.ones((len(now), 1)), now, acts, _products(acts, now[:, : before.shape[1]])])
+    if 2 * linear.shape[1] > len(linear):
+        return False
+    left = ranks - linear @ np.linalg.lstsq(linear, ranks)[0]
+    curved = np.hstack([linear, acts * acts])
+    rest = ranks - curved @ np.linalg.lstsq(curved, ranks)[0]
+    return bool(rest.var() < (1.0 - LEAST_CURVED) * left.var())
+
+
+def _products(first: Array, second: Array) -> Array:
+    """All products of a column of one array and a column of the other, (n, p * q)."""
+    return (first[:, :, None] * second[:, None]).reshape(len(first), -1)
+
+
+def _unrelated(columns: Array, *others: Array) -> bool:
+    """Whether all correlations of the scores in `columns` (n, p) with those in others may be chance."""
+    largest = DEVIATIONS * np.sqrt(len(columns))
+    return all(np.abs(columns.T @ part).max(initial=0.0) < largest for part in others)
+
+
+def _standard(columns: Array) -> Array:
+    return standardised(columns, np.ones(len(columns)))
+
+
+def _scores(columns: Array) -> Array:
+    """Ranks of each column, with mean 0 and variance 1; 0 if all are equal."""
+    return _standard(rankdata(columns, axis=0))
+
+
+def _with_sizes(columns: Array) -> Array:
+    """Scores of columns, and of their absolute distances from the median."""
+    return np.hstack([_scores(columns), _scores(np.abs(columns - np.median(columns, axis=0)))])
+
+
+def _varies(observations: Array) -> NDArray[np.bool_]:
+    """Which coordinates have no single value in more than `MOST_EQUAL_VALUES` of the observations."""
+    most = [np.unique(column, return_counts=True)[1].max() for column in observations.T]
+    return np.array(most) <= MOST_EQUAL_VALUES * len(observations)
