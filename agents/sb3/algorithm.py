@@ -217,6 +217,7 @@ class OnlineAlgorithm(Saving):
             total_timesteps, callback, reset_num_timesteps, tb_log_name
         )
         self._total_timesteps = planned_timesteps or total_timesteps
+        self._step_begun = self.num_timesteps  # the step that is under way, or was the last one
         if fresh:
             detect_one_hot(self)
         self.learner.set_horizon(self._total_timesteps)
@@ -279,7 +280,7 @@ class OnlineAlgorithm(Saving):
             callback.on_training_end()
         except Exception as other:
             error.add_note(f"A callback then failed as well: {type(other).__name__}: {other}")
-        add_step(error, self.num_timesteps)
+        add_step(error, max(self._step_begun, self.num_timesteps))
 
     def decode(self, env: int, action: int) -> Any:
         """Convert the learner's `action` to an element of the action space, for environment `env`."""

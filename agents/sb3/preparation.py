@@ -126,8 +126,9 @@ def _learn_components(model: "OnlineAlgorithm", total_timesteps: int) -> None:
         seen.append(_checked(codec, model._last_obs, n))
     while len(seen) <= steps and model.num_timesteps < total_timesteps and not model.stopping:
         actions = [model.action_space.sample() for _ in range(n)]
-        model.num_timesteps += n
+        model._step_begun = model.num_timesteps + n
         observations = env.step(np.array(actions))[0]
+        model.num_timesteps += n
         seen.append(_checked(codec, observations, n))
         model._last_obs = observations  # type: ignore[assignment]
     if len(seen) <= steps:

@@ -70,7 +70,7 @@ class Training:
             found = find_bad_transition(error)
             if found is None:
                 raise
-            raise BadTransitionError(f"step {model.num_timesteps:,}: {found}") from error
+            raise BadTransitionError(f"step {model._step_begun:,}: {found}") from error
 
     def _run_in(self, env: Any) -> bool:
         """Train in this environment, with the fastest loop for it.
@@ -111,8 +111,9 @@ class Training:
         go_on = True
         while go_on and self.is_under_way(envs, only_scaling):
             taken = model.decode(0, model.next_actions[0])
-            model.num_timesteps += 1  # before the step: if it fails, the message has its number
+            model._step_begun = model.num_timesteps + 1
             observation, reward, terminated, truncated, info = env.step(taken)
+            model.num_timesteps += 1
             # environments may return arrays, numbers or None, which a VecEnv accepts, too
             terminated, ended = bool(terminated), bool(terminated or truncated)
             action = model.learner.step(0, encode(observation), float(reward), terminated, ended)
@@ -147,8 +148,9 @@ class Training:
             decoded = [model.decode(e, action) for e, action in enumerate(model.next_actions)]
             taken = np.array(decoded, dtype=model.action_space.dtype)  # some environments check it
             observations: Any
-            model.num_timesteps += model.n_envs
+            model._step_begun = model.num_timesteps + model.n_envs
             observations, rewards, dones, infos = env.step(taken)
+            model.num_timesteps += model.n_envs
             rows = encode_many(observations, model.n_envs)
             for e in range(model.n_envs):
                 if infos[e].get(BEGINS):
