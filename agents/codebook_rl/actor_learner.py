@@ -179,6 +179,7 @@ class ActorCriticLearner(ActorWarmUp):
         if self._former is None:
             figures, informative = self.numbers.figures, self.numbers.counters[names.INFORMATIVE] > 0
             figures[[names.BLANK_SHARE, names.INFORMATIVE_RETURN]] = float(not informative), np.inf
+            figures[names.TERMINATED_RETURN] = -np.inf
             super()._start_learning()
             return
         carry_over(self._former, self.slow.codebook, self.scale.centre, self.scale.scale, self.sizes)

@@ -20,6 +20,14 @@ has blank episodes, too, but no better ones, so it is not lost.
 If a lost actor is nearly sure of its action at the beginning or at the end of an episode, it has been
 led astray, by chance or by values not yet learned. So all its preferences decay, until it explores.
 
+Stuck actors
+------------
+An actor is stuck at the end of an episode that was truncated with a smaller return than the running mean
+of those that terminated, if it was nearly sure of its last action. A lander, for example, that stands
+on the ground, but fires a side engine again and again, never comes to rest. As all it does there is
+worth the same, it has become certain of an action by chance, and draws no other. So the preferences of
+the cells that were active last decay.
+
 Held noise
 ----------
 An action is drawn from its distribution by a uniform number, a point by one for each coordinate. In
@@ -43,6 +51,7 @@ actions that are drawn at random.
 import numpy as np
 
 from oda_rl._jit import inline_kernel, lean_kernel
+from oda_rl._validation import LARGEST
 from oda_rl.agents.action_choice import index_of_largest
 from oda_rl.agents.beta_policy import draw_point
 from oda_rl.agents.codebook_rl import state as names
@@ -69,8 +78,9 @@ NUMBERS_FOLLOWED, POINTS_FOLLOWED = 8, 1 << 40
 HELD_EPISODES, HELD_NUMBERS, HELD_POINTS = 0.5, 0.5, 0.9
 # Weight of the last episode in the running share of blank episodes; share above which an actor is lost
 EPISODE_RATE, MOST_BLANK = 0.1, 0.5
-# The preferences of a lost actor are multiplied by KEPT if its action had at least this probability.
-NEARLY_SURE, KEPT = 0.7, 0.95
+# The preferences of a lost actor are multiplied by KEPT if its action had at least this probability,
+# those of the cells where an actor is stuck by 1 - LOOSENED times their share.
+NEARLY_SURE, KEPT, LOOSENED = 0.7, 0.95, 0.3
 
 
 @inline_kernel
@@ -83,6 +93,43 @@ def decay_preferences(state):
             preferences = branches.payload[branch, row]
             for i in range(preferences.shape[0]):
                 preferences[i] *= KEPT
+
+
+@inline_kernel
+def is_nearly_sure(direction):
+    """Whether the action drawn last, with this gradient of its log-probability, was to be expected.
+
+    All entries are 0 after a repeated action, of which nothing is known.
+    """
+    return 0.0 < direction[index_of_largest(direction)] < 1.0 - NEARLY_SURE
+
+
+@inline_kernel
+def decay_last(state, env):
+    """Multiply the preferences of the cells that were active last by 1 - LOOSENED * share."""
+    memory, branches, only = open_memory(state), open_branches(state), open_memory(state).only[env]
+    n_preferences = memory.direction.shape[1] * open_numbers(state).counters[names.N_BASIS]
+    width = open_numbers(state).counters[names.WIDTH]
+    for p in range(memory.n_found[env] * width):
+        if only < 0 or only == p:
+            block = branches.payload[memory.found[env, p // width]]
+            for row in range(n_preferences):
+                block[row, p % width] *= 1.0 - LOOSENED * memory.share[env, p]
+
+
+@inline_kernel
+def is_stuck(state, env, total, terminated):
+    """Whether an episode with the return `total` ended where an actor of discrete actions is stuck.
+
+    Also updates the running mean of the returns of episodes that terminated.
+    """
+    figures, mean = open_numbers(state).figures, open_numbers(state).figures[names.TERMINATED_RETURN]
+    if not terminated:
+        is_discrete = open_units(state).options.shape[0] > 0
+        return is_discrete and total < mean and is_nearly_sure(open_memory(state).direction[env])
+    total = min(max(total, -LARGEST), LARGEST)
+    figures[names.TERMINATED_RETURN] = total if mean == -np.inf else mean + EPISODE_RATE * (total - mean)
+    return False
 
 
 @inline_kernel
@@ -102,6 +149,8 @@ def follow_episode(state, env, reward, terminated, ended):
         memory.lost[env] = often and figures[names.INFORMATIVE_RETURN] > figures[names.BLANK_RETURN]
         if memory.total[env] < figures[names.LEAST_RETURN]:
             decay_preferences(state)
+        if is_stuck(state, env, memory.total[env], terminated):
+            decay_last(state, env)
         memory.told[env], memory.total[env] = False, 0.0
 
 
@@ -122,15 +171,6 @@ def is_held(state, env, draw):
     else:
         memory.held[env] = int(draw * open_numbers(state).counters[names.GROWTH_HOLD])
     return held
-
-
-@inline_kernel
-def is_nearly_sure(direction):
-    """Whether the action drawn last, with this gradient of its log-probability, was to be expected.
-
-    All entries are 0 after a repeated action, of which nothing is known.
-    """
-    return 0.0 < direction[index_of_largest(direction)] < 1.0 - NEARLY_SURE
 
 
 @inline_kernel

@@ -123,7 +123,9 @@ BEST_STRETCH = 26
 ACTION_WEIGHT = 27
 # The least return of an episode of the warm-up, if rewards say which states are good, else -inf
 LEAST_RETURN = 28
-N_FIGURES = 29
+# The running mean of the returns of episodes that terminated; -inf before there is one
+TERMINATED_RETURN = 29
+N_FIGURES = 30
 # If errors are monitored, a running mean for every cell and the weight of each mean follow the figures.
 
 # The tally, int64: searches of the codebook, and their comparisons with planes and distances to cells

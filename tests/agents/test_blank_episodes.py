@@ -1,4 +1,4 @@
-"""When an actor has lost its way, and that it then holds its actions and doubts its preferences."""
+"""When an actor is lost or stuck, and that it then holds its actions and doubts its preferences."""
 
 import gymnasium as gym
 import numpy as np
@@ -104,6 +104,27 @@ def test_a_lost_actor_that_is_nearly_sure_doubts_all_its_preferences(told, decay
     play(learner, 4, -1.0)
     assert (preferences(learner) < 0.85 * 30.0) is decays
     assert (preferences(learner) > 0.99 * 30.0) is not decays
+
+
+@pytest.mark.parametrize(
+    ("space", "length", "decays"), [(NUMBERS, 40, True), (NUMBERS, 10, False), (BOX, 40, False)]
+)
+def test_where_an_actor_is_stuck_its_preferences_decay(space, length, decays):
+    """By the shares of cells at the end of a truncated episode that cost more than terminated ones."""
+    learner = make_learner(space)
+    play(learner, 3, -1.0, terminated=True, length=20)
+    book, n_basis = learner.slow.codebook, int(learner.numbers.counters[layout.N_BASIS])
+    book["q"][:], book["rate"][:] = 0.0, 0.0  # so small that little is learned
+    book["q"][2 * n_basis] = 30.0  # the preference for an action, the same everywhere
+    points = np.linspace(-1.0, 1.0, 9)[:, None]
+    learner.begin(0, np.full(1, -0.5))
+    for t in range(length):
+        learner.step(0, np.full(1, -0.5 if t < length - 2 else 0.9), -1.0, False, t == length - 1)
+    left, right = learner.action_values(points)[[0, -1], 2] / 30.0
+    if decays:
+        assert right < 0.85 < left < 0.9, "the codebook has two cells, whose shares overlap"
+    else:
+        assert min(left, right) > 0.99
 
 
 def test_any_other_reward_tells_something():
