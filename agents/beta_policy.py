@@ -27,6 +27,8 @@ from oda_rl._jit import inline_kernel, lean_kernel
 # f(h) is s + SQUARE s^2, with s clipped to [LEAST, MOST] so that products of parameters stay finite.
 SQUARE = 0.05
 LEAST, MOST = 1e-6, 1e9
+# a + b - 2 for preferences of 0, and the least k of `middles` where it is no more than that
+WIDE, LEAST_WIDE = 2.0 * (math.log(2.0) + SQUARE * math.log(2.0) ** 2), 0.2
 # y keeps at least this distance from 0 and 1, where log p has no finite gradient.
 EDGE = 1e-6
 
@@ -49,11 +51,13 @@ def middles(preferences: NDArray[np.float64]) -> NDArray[np.float64]:
 
     It is (a - 1 + k) / (a + b - 2 + 2 k) with k = min(1, a - 1, b - 1). With k = 1 it is the mean, which
     does not reach a bound even if the best action lies there. With k = 0 it is the mode, which may be
-    far from most of the drawn actions.
+    far from most of the drawn actions: if a and b are nearly 1, all are drawn equally often. So k is at
+    least .2 if the distribution is as wide as that of preferences of 0 or wider, and less if narrower.
     """
     parts = excesses(preferences)
     rising, falling = parts[:, ::2], parts[:, 1::2]
-    more = np.minimum(1.0, np.minimum(rising, falling))
+    least = LEAST_WIDE * np.minimum(1.0, np.exp(2.0 * (WIDE - rising - falling)))
+    more = np.minimum(1.0, np.maximum(least, np.minimum(rising, falling)))
     found: NDArray[np.float64] = (rising + more) / (rising + falling + 2.0 * more)
     return found
 
@@ -72,6 +76,17 @@ def shape_of(preference):
     s = min(max(max(preference, 0.0) + math.log1p(small), LEAST), MOST)
     slope = (1.0 if preference >= 0.0 else small) / (1.0 + small)
     return 1.0 + s + SQUARE * s * s, slope * (1.0 + 2.0 * SQUARE * s)
+
+
+@inline_kernel
+def is_narrow(preferences, least):
+    """Whether a coordinate of y, by `preferences` (2 m,), has a standard deviation below `least`."""
+    for j in range(preferences.shape[0] // 2):
+        a, b = shape_of(preferences[2 * j])[0], shape_of(preferences[2 * j + 1])[0]
+        total = a + b
+        if a * b < least * least * total * total * (total + 1.0):
+            return True
+    return False
 
 
 @inline_kernel

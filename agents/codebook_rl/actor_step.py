@@ -53,7 +53,7 @@ import numpy as np
 from oda_rl._jit import inline_kernel, lean_kernel
 from oda_rl._validation import LARGEST
 from oda_rl.agents.action_choice import index_of_largest
-from oda_rl.agents.beta_policy import draw_point
+from oda_rl.agents.beta_policy import draw_point, is_narrow
 from oda_rl.agents.codebook_rl import state as names
 from oda_rl.agents.codebook_rl.association import find_near, remember
 from oda_rl.agents.codebook_rl.rules.actor_critic import find_probabilities, learn
@@ -81,6 +81,8 @@ EPISODE_RATE, MOST_BLANK = 0.1, 0.5
 # The preferences of a lost actor are multiplied by KEPT if its action had at least this probability,
 # those of the cells where an actor is stuck by 1 - LOOSENED times their share.
 NEARLY_SURE, KEPT, LOOSENED = 0.7, 0.95, 0.3
+# Standard deviation of a coordinate in [0, 1] below which an actor is nearly sure of a continuous action
+NARROW = 0.1
 
 
 @inline_kernel
@@ -140,7 +142,8 @@ def follow_episode(state, env, reward, terminated, ended):
     if numbers.counters[names.PHASE] != names.LEARNING:
         return
     memory.total[env] += numbers.settings[names.SIGN] * reward
-    memory.told[env] |= terminated or reward != figures[names.USUAL_REWARD]
+    is_usual = reward == figures[names.USUAL_REWARD] or figures[names.ONLY_COSTS] == 1.0
+    memory.told[env] |= terminated or not is_usual
     if ended:
         blank = 0.0 if memory.told[env] else 1.0
         figures[names.BLANK_SHARE] += EPISODE_RATE * (blank - figures[names.BLANK_SHARE])
@@ -174,10 +177,9 @@ def is_held(state, env, draw):
 
 
 @inline_kernel
-def unsettle(state, env):
-    """Let all preferences decay if the actor is lost and was nearly sure of its last action."""
-    memory = open_memory(state)
-    if memory.lost[env] and is_nearly_sure(memory.direction[env]):
+def unsettle(state, env, is_sure):
+    """Let all preferences decay if the actor is lost and is nearly sure of its action."""
+    if open_memory(state).lost[env] and is_sure:
         decay_preferences(state)
 
 
@@ -293,7 +295,7 @@ def observe_numbers(state, env, observation, reward, terminated, ended, event, d
     code = observe(find_state_value, learn, choose_number, remember, state, env, *transition)
     code = follow_step(state, env, reward, terminated, ended, event, code, NUMBERS_FOLLOWED)
     if ended or event == BEGIN:
-        unsettle(state, env)
+        unsettle(state, env, is_nearly_sure(open_memory(state).direction[env]))
     return code
 
 
@@ -302,7 +304,10 @@ def observe_points(state, env, observation, reward, terminated, ended, event, dr
     """The step of an actor with continuous actions."""
     transition = observation, reward, terminated, ended, event, draws
     code = observe(find_state_value, learn, choose_point, remember, state, env, *transition)
-    return follow_step(state, env, reward, terminated, ended, event, code, POINTS_FOLLOWED)
+    code = follow_step(state, env, reward, terminated, ended, event, code, POINTS_FOLLOWED)
+    if ended or event == BEGIN:
+        unsettle(state, env, is_narrow(open_scratch(state).values, NARROW))
+    return code
 
 
 @lean_kernel

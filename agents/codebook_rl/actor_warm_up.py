@@ -66,11 +66,14 @@ class ActorWarmUp(TwoTimescaleLearner):
     def _looks_for_ends(self) -> bool:
         """Whether the rewards of the warm-up may only be costs, for an end that has to be found."""
         sign = float(self.numbers.settings[names.SIGN])
-        return self.actions.is_continuous or self.record.only_actions_cost(sign)
+        return self.actions.is_continuous or self.record.only_actions_cost(sign, self.actions)
 
     def _end_warm_up(self) -> None:
         figures = self.numbers.figures
         figures[names.COMMON_VALUE] = self._common_value()
+        sign = float(self.numbers.settings[names.SIGN])
+        only_costs = self.record.only_actions_cost(sign, self.actions)
+        figures[names.ONLY_COSTS] = float(only_costs and figures[names.BEST_ENDING] > 0.0)
         if not self._looks_for_ends:
             figures[names.BEST_ENDING] = 0.0
         if not self._rewards_guide() or figures[names.LEAST_RETURN] == 0.0:

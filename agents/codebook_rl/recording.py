@@ -74,7 +74,7 @@ class WarmUpRecord:
         d, rows = self.last.shape[1], self.rows[: self.n]
         if d > MOST_COORDINATES:
             return np.zeros(d, dtype=np.bool_)
-        return find_noise(rows[:, :d], self._taken(actions), rows[:, -2], rows[:, d : 2 * d])
+        return find_noise(rows[:, :d], self._taken(actions, rows), rows[:, -2], rows[:, d : 2 * d])
 
     def find_usual_reward(self) -> tuple[float, float]:
         """The most frequent reward, of several the one that occurred last, and the share of the others.
@@ -102,16 +102,19 @@ class WarmUpRecord:
         sums = np.cumsum(np.vstack([np.zeros(n_envs), rewards]), axis=0)
         return float((sums[length:] - sums[:-length]).max() / length)
 
-    def only_actions_cost(self, sign: float) -> bool:
+    def only_actions_cost(self, sign: float, actions: ActionCodec) -> bool:
         """Whether rewards times `sign` differ, are no gains, and depend on the action alone.
 
-        Rewards that terminated an episode do not count.
+        Rewards that terminated an episode do not count. It is enough if continuous actions explain most
+        of the variance of the ranks.
         """
         rows = self.rows[: self.n]
         rows = rows[rows[:, -1] == 0.0]
         rewards, paid = sign * rows[:, -2], rows[:, 2 * self.last.shape[1] : -1]  # commands and rewards
         if len(rewards) == 0 or rewards.max() > 0.0 or rewards.min() == rewards.max():
             return False
+        if actions.is_continuous:
+            return self._by_actions(rows, actions) > MOST_BY_ACTIONS
         return len(np.unique(paid, axis=0)) == len(np.unique(paid[:, :-1], axis=0))
 
     def find_common_loss(self, sign: float, actions: ActionCodec) -> float:
@@ -134,12 +137,19 @@ class WarmUpRecord:
         too, if there are too few transitions to tell.
         """
         rows = self.rows[: self.n][:most]
-        ranks, taken = rankdata(rows[:, -2]), self._taken(actions)[:most]
+        return not rows[:, -1].any() and 0.0 <= self._by_actions(rows, actions) <= MOST_BY_ACTIONS
+
+    def _by_actions(self, rows: Array, actions: ActionCodec) -> float:
+        """The share of the variance of the ranks of rewards that actions explain in `rows`, in [0, 1].
+
+        -1 if there are too few transitions to tell, or if all rewards are equal.
+        """
+        ranks, taken = rankdata(rows[:, -2]), self._taken(actions, rows)
         known = np.hstack([np.ones((len(rows), 1)), taken, taken * taken])
-        if rows[:, -1].any() or 2 * known.shape[1] > len(rows) or np.ptp(ranks) == 0.0:
-            return False
+        if 2 * known.shape[1] > len(rows) or np.ptp(ranks) == 0.0:
+            return -1.0
         rest = ranks - known @ np.linalg.lstsq(known, ranks)[0]
-        return bool(1.0 - rest.var() / ranks.var() <= MOST_BY_ACTIONS)
+        return max(1.0 - float(rest.var() / ranks.var()), 0.0)
 
     def is_contextual(self) -> bool:
         """Whether continuous actions do not affect the next observation, and rewards are curved in them.
@@ -154,9 +164,9 @@ class WarmUpRecord:
         moves = actions_matter(before[goes_on], taken[goes_on], after[goes_on])
         return not moves and is_curved(before, taken, rows[:, -2])
 
-    def _taken(self, actions: ActionCodec) -> NDArray[np.float64]:
+    def _taken(self, actions: ActionCodec, rows: Array) -> NDArray[np.float64]:
         """The actions taken, (n, n_options): indicators of options, else the environment's numbers."""
-        taken = self.rows[: self.n, -2 - actions.commands.shape[1] : -2]
+        taken = rows[:, -2 - actions.commands.shape[1] : -2]
         if not 0 < sum(actions.options) <= MOST_OPTIONS:
             return taken
         parts = zip(taken.T.astype(np.int64), actions.options, strict=True)

@@ -125,7 +125,10 @@ ACTION_WEIGHT = 27
 LEAST_RETURN = 28
 # The running mean of the returns of episodes that terminated; -inf before there is one
 TERMINATED_RETURN = 29
-N_FIGURES = 30
+# 1 if the best reward that terminated an episode of the warm-up was a gain, and all others were costs of
+# actions alone; else 0
+ONLY_COSTS = 30
+N_FIGURES = 31
 # If errors are monitored, a running mean for every cell and the weight of each mean follow the figures.
 
 # The tally, int64: searches of the codebook, and their comparisons with planes and distances to cells

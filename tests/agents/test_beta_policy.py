@@ -26,6 +26,17 @@ def test_parameters_middles_and_deviations():
     np.testing.assert_allclose(beta_policy.deviations(PREFERENCES), stats.beta(a, b).std())
 
 
+@pytest.mark.parametrize("preferences", [(-9.0, -3.0), (-3.0, -9.0), (-30.0, -4.0)])
+def test_the_greedy_point_of_a_nearly_uniform_distribution_is_far_from_its_bounds(preferences):
+    assert abs(beta_policy.middles(np.array([preferences])) - 0.5) < 0.12
+
+
+@pytest.mark.parametrize("preferences", [(-9.0, 3.0), (-9.0, 8.0)])
+def test_the_greedy_point_reaches_a_bound_where_most_points_are_near_it(preferences):
+    assert beta_policy.middles(np.array([preferences])) < 0.05
+    assert beta_policy.middles(np.array([preferences[::-1]])) > 0.95
+
+
 def test_where_all_points_are_the_same_the_middle_is_taken():
     assert beta_policy.middles(np.full((1, 2), -800.0)) == 0.5
 

@@ -28,10 +28,11 @@ def make_learner(space=NUMBERS, told=True, reward=-1.0, last=None):
         n += 1
         ends = told and n % 10 == 0
         is_last = n == learner.config.warmup_steps - 3  # three episodes begin with another
-        learner.step(0, rng.uniform(-1, 1, 1), last if is_last and last else reward, ends, ends)
+        given = reward(learner, ends) if callable(reward) else reward
+        learner.step(0, rng.uniform(-1, 1, 1), last if is_last and last else given, ends, ends)
         if ends:
             learner.begin(0, rng.uniform(-1, 1, 1))
-    learner.step(0, np.zeros(1), reward, False, True)
+    learner.step(0, np.zeros(1), reward(learner, False) if callable(reward) else reward, False, True)
     learner.begin(0, np.zeros(1))
     return learner
 
@@ -43,7 +44,8 @@ def play(learner, n_episodes, reward, terminated=False, last=None, length=40):
         for t in range(length):
             found.append((learner.command(0).copy(), learner.memory.direction[0].copy()))
             ended = t == length - 1
-            given = last if ended and last is not None else reward
+            given = reward(learner, terminated and ended) if callable(reward) else reward
+            given = last if ended and last is not None else given
             learner.step(0, rng.uniform(-1, 1, 1), given, terminated and ended, ended)
         learner.begin(0, rng.uniform(-1, 1, 1))
     return found
@@ -125,6 +127,25 @@ def test_where_an_actor_is_stuck_its_preferences_decay(space, length, decays):
         assert right < 0.85 < left < 0.9, "the codebook has two cells, whose shares overlap"
     else:
         assert min(left, right) > 0.99
+
+
+def cost(learner, ends):
+    """A gain at the end, if there is one; otherwise the cost of the action."""
+    return 5.0 if ends else -0.01 * float(np.abs(learner.command(0)).sum())
+
+
+@pytest.mark.parametrize("space", [NUMBERS, BOX])
+def test_where_only_actions_cost_an_episode_without_an_end_is_blank(space):
+    learner = make_learner(space, reward=cost)
+    play(learner, 5, cost, terminated=True, length=20)
+    assert not is_lost(learner)
+    play(learner, 8, cost)
+    assert is_lost(learner)
+    play(learner, 8, cost, terminated=True, length=20)
+    assert not is_lost(learner)
+    learner = make_learner(space, reward=lambda *given: min(cost(*given), 0.0))
+    play(learner, 12, cost)
+    assert not is_lost(learner), "no end of the warm-up was a gain"
 
 
 def test_any_other_reward_tells_something():

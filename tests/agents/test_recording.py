@@ -15,6 +15,7 @@ from oda_rl.agents.config import TwoTimescaleACConfig
 N = 1000
 CODEC = ActionCodec(spaces.Discrete(3))
 OPTIONS = np.random.default_rng(0).integers(3, size=N)
+POINTS = np.random.default_rng(2).uniform(-1.0, 1.0, (N, 1))
 LOSSES = np.random.default_rng(1).uniform(-1.0, 0.0, N)
 
 
@@ -65,9 +66,29 @@ def test_there_may_be_a_goal_where_losses_have_nothing_in_common(rewards):
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_only_actions_cost(rewards, wanted, sign):
     rewards = np.concatenate([[5.0], rewards[1:]])
-    assert make_record(sign * rewards, ends=1).only_actions_cost(sign) is wanted
-    assert not make_record(sign * rewards).only_actions_cost(sign), "5 is a gain unless it is an end's"
-    assert not make_record([], options=[]).only_actions_cost(sign)
+    assert make_record(sign * rewards, ends=1).only_actions_cost(sign, CODEC) is wanted
+    assert not make_record(sign * rewards).only_actions_cost(sign, CODEC), (
+        "5 is a gain unless it is an end's"
+    )
+    assert not make_record([], options=[]).only_actions_cost(sign, CODEC)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "wanted"),
+    [
+        (-0.1 * POINTS[:, 0] ** 2, True),
+        (-0.1 * (POINTS[:, 0] - 1.0) ** 2 + 0.01 * LOSSES, True),
+        (-0.1 * POINTS[:, 0] ** 2 + LOSSES, False),  # most of it is not the actions'
+        (0.05 - 0.1 * POINTS[:, 0] ** 2, False),  # gains
+        (LOSSES, False),
+        (np.full(N, -1.0), False),
+    ],
+)
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_only_continuous_actions_cost(rewards, wanted, sign):
+    codec = ActionCodec(spaces.Box(-1.0, 1.0, (1,)))
+    record = make_record(sign * np.concatenate([[5.0], rewards[1:]]), 1, actions=codec, options=POINTS)
+    assert record.only_actions_cost(sign, codec) is wanted
 
 
 def test_the_usual_reward_is_the_most_frequent_one():
