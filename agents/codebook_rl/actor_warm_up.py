@@ -74,6 +74,7 @@ class ActorWarmUp(TwoTimescaleLearner):
         sign = float(self.numbers.settings[names.SIGN])
         only_costs = self.record.only_actions_cost(sign, self.actions)
         figures[names.ONLY_COSTS] = float(only_costs and figures[names.BEST_ENDING] > 0.0)
+        figures[names.DENSE] = float(self.record.is_dense(self.actions))
         if not self._looks_for_ends:
             figures[names.BEST_ENDING] = 0.0
         if not self._rewards_guide() or figures[names.LEAST_RETURN] == 0.0:

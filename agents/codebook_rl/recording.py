@@ -151,6 +151,14 @@ class WarmUpRecord:
         rest = ranks - known @ np.linalg.lstsq(known, ranks)[0]
         return max(1.0 - float(rest.var() / ranks.var()), 0.0)
 
+    def is_dense(self, actions: ActionCodec) -> bool:
+        """Whether most rewards differ from the usual one, none ended an episode; for discrete actions.
+
+        They are not dense if actions explain most of the differences.
+        """
+        varied = self.find_usual_reward()[1] > names.LEAST_VARIED
+        return varied and not actions.is_continuous and self.states_matter(actions)
+
     def is_contextual(self) -> bool:
         """Whether continuous actions do not affect the next observation, and rewards are curved in them.
 

@@ -128,7 +128,9 @@ TERMINATED_RETURN = 29
 # 1 if the best reward that terminated an episode of the warm-up was a gain, and all others were costs of
 # actions alone; else 0
 ONLY_COSTS = 30
-N_FIGURES = 31
+# 1 if the rewards of the warm-up were dense (`recording.WarmUpRecord.is_dense`), else 0
+DENSE = 31
+N_FIGURES = 32
 # If errors are monitored, a running mean for every cell and the weight of each mean follow the figures.
 
 # The tally, int64: searches of the codebook, and their comparisons with planes and distances to cells

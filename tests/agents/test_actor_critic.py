@@ -71,6 +71,7 @@ class Twin:
         self.rate = self.book["rate"][0].copy()
         self.mean = self.weight = self.largest = self.unit = self.sure = 0.0
         self.known = self.reach = 0.0
+        self.dense, self.steps = False, 0
         self.told = np.zeros(3)  # of v, v^2, c delta^2
 
     def features(self, observation):
@@ -93,6 +94,9 @@ class Twin:
         after = 0.0 if terminated else (self.v * self.features(y)[1]).sum()
         value = (self.v * phi).sum()
         gamma = 1 - (1 - self.config.gamma) / (1 + self.known / self.config.gamma_halving)
+        self.steps += 1
+        if self.dense:
+            gamma -= (gamma - 0.96) * np.exp(-self.steps / 30_000)
         error = reward + gamma * after - value
         if self.weight > 0.5:
             mean, square, rest = self.told / self.weight
@@ -138,12 +142,20 @@ def about_codevectors(rows, book, temperature):
 
 @pytest.mark.parametrize("local_model", ["constant", "linear"])
 @pytest.mark.parametrize(
-    ("space", "trace_decay", "terminated"),
-    [(spaces.Discrete(3), 0.8, False), (PARTS, 0.8, False), (BOX, 0.8, True), (BOX, 0.0, True)],
+    ("space", "trace_decay", "terminated", "dense"),
+    [
+        (spaces.Discrete(3), 0.8, False, False),
+        (spaces.Discrete(3), 0.8, False, True),
+        (PARTS, 0.8, False, False),
+        (BOX, 0.8, True, False),
+        (BOX, 0.0, True, False),
+    ],
 )
-def test_steps_follow_the_equations(local_model, space, trace_decay, terminated):
+def test_steps_follow_the_equations(local_model, space, trace_decay, terminated, dense):
     options = {"gamma": 0.9, "trace_decay": trace_decay, "learning_rate": 0.3, "actor_rate": 0.7}
     options["gamma_halving"] = 20.0 if space is BOX else np.inf
+    if dense:
+        options["gamma"] = 0.99
     learner = make_learner(space, local_model=local_model, **options)
     learner.numbers.figures[layout.NEXT_SLOW] = np.inf  # the fast timescales alone
     rng, book = np.random.default_rng(1), learner.codebook
@@ -157,6 +169,9 @@ def test_steps_follow_the_equations(local_model, space, trace_decay, terminated)
     twin = Twin(
         learner, about_codevectors(h, book, temperature), about_codevectors(v, book, temperature)
     )
+    twin.dense = dense
+    learner.numbers.figures[layout.DENSE] = float(dense)
+    twin.steps = int(learner.numbers.counters[layout.LEARNING_STEPS])
     points = rng.uniform(-1, 1, (40, 2))
     if space is BOX:  # the critic has explained much so far
         twin.mean, twin.weight, twin.told[:] = 0.8, 0.9, (0.5, 19.0, 1.0)

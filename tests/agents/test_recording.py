@@ -53,6 +53,23 @@ def test_there_may_be_a_goal_where_losses_have_nothing_in_common(rewards):
 
 
 @pytest.mark.parametrize(
+    ("rewards", "ends", "wanted"),
+    [
+        (LOSSES, 0, True),
+        (LOSSES - 0.1 * OPTIONS, 0, True),
+        (LOSSES, 1, False),  # an end
+        (0.1 * LOSSES - OPTIONS, 0, False),  # most of it is the actions'
+        (np.where(np.arange(N) % 3 == 0, LOSSES, 0.0), 0, False),  # most rewards are 0
+        (np.full(N, -1.0), 0, False),
+    ],
+)
+def test_dense_rewards(rewards, ends, wanted):
+    assert make_record(rewards, ends).is_dense(CODEC) is wanted
+    codec = ActionCodec(spaces.Box(-1.0, 1.0, (1,)))
+    assert not make_record(rewards, ends, actions=codec, options=POINTS).is_dense(codec)
+
+
+@pytest.mark.parametrize(
     ("rewards", "wanted"),
     [
         (-0.1 * OPTIONS, True),

@@ -28,7 +28,12 @@ c_i = 1 + gamma^2 + ... + gamma^2i. With running means E,
 
 If rho stays below .9, as on landers and walkers, the discount does not rise. For a rule without a critic
 of states tau counts every step.
+
+If rewards are dense, actions soon show in the next few of them. An actor of discrete actions then begins
+with gamma_t = .96, if that is smaller, and the difference falls as exp(-t / 30,000) in t learning steps.
 """
+
+import math
 
 from oda_rl._jit import inline_kernel, lean_kernel, pasted_kernel, vector_kernel
 from oda_rl.agents.bounds import LONGEST
@@ -53,6 +58,8 @@ MEAN_RATE = 1e-4
 LEAST_WEIGHT = 0.5
 # Returns are well explained above this share of their variance.
 EXPLAINED = 0.9
+# The discount factor at first if rewards are dense, and the steps in which its difference falls by 1 / e
+SHORT_DISCOUNT, SHORT_STEPS = 0.96, 30_000.0
 
 
 @inline_kernel
@@ -208,9 +215,14 @@ def pay_all(payload, ledger, sizes):
 @inline_kernel
 def find_discount(state):
     """The current discount factor, gamma_t."""
-    settings, known = open_numbers(state).settings, open_numbers(state).figures[names.KNOWN_STEPS]
+    settings, figures = open_numbers(state).settings, open_numbers(state).figures
+    known = figures[names.KNOWN_STEPS]
     gamma, fall = settings[names.GAMMA], 1.0 + known / settings[names.GAMMA_HALVING]
-    return max(gamma, min(gamma + (1.0 - gamma) * (1.0 - 1.0 / fall), 1.0 - 1.0 / LONGEST))
+    gamma = max(gamma, min(gamma + (1.0 - gamma) * (1.0 - 1.0 / fall), 1.0 - 1.0 / LONGEST))
+    if figures[names.DENSE] == 1.0 and gamma > SHORT_DISCOUNT:
+        steps = open_numbers(state).counters[names.LEARNING_STEPS]
+        gamma -= (gamma - SHORT_DISCOUNT) * math.exp(-steps / SHORT_STEPS)
+    return gamma
 
 
 @inline_kernel
