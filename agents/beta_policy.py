@@ -27,8 +27,6 @@ from oda_rl._jit import inline_kernel, lean_kernel
 # f(h) is s + SQUARE s^2, with s clipped to [LEAST, MOST] so that products of parameters stay finite.
 SQUARE = 0.05
 LEAST, MOST = 1e-6, 1e9
-# a + b - 2 for preferences of 0, and the least k of `middles` where it is no more than that
-WIDE, LEAST_WIDE = 2.0 * (math.log(2.0) + SQUARE * math.log(2.0) ** 2), 0.2
 # y keeps at least this distance from 0 and 1, where log p has no finite gradient.
 EDGE = 1e-6
 
@@ -38,6 +36,10 @@ def excesses(preferences: NDArray[np.float64]) -> NDArray[np.float64]:
     s = np.clip(np.logaddexp(0.0, preferences), LEAST, MOST)
     found: NDArray[np.float64] = s + SQUARE * s * s
     return found
+
+
+# a + b - 2 for preferences of 0, and the least k of `middles` where it is no more than that
+WIDE, LEAST_WIDE = 2.0 * float(excesses(np.zeros(1))[0]), 0.2
 
 
 def shapes(preferences: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -86,10 +86,15 @@ NARROW = 0.1
 
 
 @inline_kernel
+def count_preferences(state):
+    """The number of rows of a payload, its first ones, that are preferences."""
+    return open_scratch(state).values.shape[0] * open_numbers(state).counters[names.N_BASIS]
+
+
+@inline_kernel
 def decay_preferences(state):
     """Multiply all preferences by `KEPT`."""
-    branches = open_branches(state)
-    n_preferences = open_scratch(state).values.shape[0] * open_numbers(state).counters[names.N_BASIS]
+    branches, n_preferences = open_branches(state), count_preferences(state)
     for branch in range(branches.payload.shape[0]):
         for row in range(n_preferences):
             preferences = branches.payload[branch, row]
@@ -110,8 +115,7 @@ def is_nearly_sure(direction):
 def decay_last(state, env):
     """Multiply the preferences of the cells that were active last by 1 - LOOSENED * share."""
     memory, branches, only = open_memory(state), open_branches(state), open_memory(state).only[env]
-    n_preferences = memory.direction.shape[1] * open_numbers(state).counters[names.N_BASIS]
-    width = open_numbers(state).counters[names.WIDTH]
+    n_preferences, width = count_preferences(state), open_numbers(state).counters[names.WIDTH]
     for p in range(memory.n_found[env] * width):
         if only < 0 or only == p:
             block = branches.payload[memory.found[env, p // width]]
@@ -120,18 +124,18 @@ def decay_last(state, env):
 
 
 @inline_kernel
-def is_stuck(state, env, total, terminated):
-    """Whether an episode with the return `total` ended where an actor of discrete actions is stuck.
+def is_stuck(state, env):
+    """Whether an episode that was truncated ended where an actor of discrete actions is stuck."""
+    memory, is_discrete = open_memory(state), open_units(state).options.shape[0] > 0
+    is_worse = memory.total[env] < open_numbers(state).figures[names.TERMINATED_RETURN]
+    return is_discrete and is_worse and is_nearly_sure(memory.direction[env])
 
-    Also updates the running mean of the returns of episodes that terminated.
-    """
-    figures, mean = open_numbers(state).figures, open_numbers(state).figures[names.TERMINATED_RETURN]
-    if not terminated:
-        is_discrete = open_units(state).options.shape[0] > 0
-        return is_discrete and total < mean and is_nearly_sure(open_memory(state).direction[env])
-    total = min(max(total, -LARGEST), LARGEST)
+
+@inline_kernel
+def average_terminated(figures, total):
+    """Update the running mean of the returns of episodes that terminated by the last one, `total`."""
+    mean, total = figures[names.TERMINATED_RETURN], min(max(total, -LARGEST), LARGEST)
     figures[names.TERMINATED_RETURN] = total if mean == -np.inf else mean + EPISODE_RATE * (total - mean)
-    return False
 
 
 @inline_kernel
@@ -152,7 +156,9 @@ def follow_episode(state, env, reward, terminated, ended):
         memory.lost[env] = often and figures[names.INFORMATIVE_RETURN] > figures[names.BLANK_RETURN]
         if memory.total[env] < figures[names.LEAST_RETURN]:
             decay_preferences(state)
-        if is_stuck(state, env, memory.total[env], terminated):
+        if terminated:
+            average_terminated(figures, memory.total[env])
+        elif is_stuck(state, env):
             decay_last(state, env)
         memory.told[env], memory.total[env] = False, 0.0
 

@@ -65,18 +65,19 @@ class ActorWarmUp(TwoTimescaleLearner):
     @property
     def _looks_for_ends(self) -> bool:
         """Whether the rewards of the warm-up may only be costs, for an end that has to be found."""
-        sign = float(self.numbers.settings[names.SIGN])
-        return self.actions.is_continuous or self.record.only_actions_cost(sign, self.actions)
+        return self.actions.is_continuous or self._only_actions_cost
+
+    @property
+    def _only_actions_cost(self) -> bool:
+        return self.record.only_actions_cost(float(self.numbers.settings[names.SIGN]), self.actions)
 
     def _end_warm_up(self) -> None:
         figures = self.numbers.figures
         figures[names.COMMON_VALUE] = self._common_value()
-        sign = float(self.numbers.settings[names.SIGN])
-        only_costs = self.record.only_actions_cost(sign, self.actions)
-        figures[names.ONLY_COSTS] = float(only_costs and figures[names.BEST_ENDING] > 0.0)
-        figures[names.DENSE] = float(self.record.is_dense(self.actions))
         if not self._looks_for_ends:
             figures[names.BEST_ENDING] = 0.0
+        figures[names.ONLY_COSTS] = float(figures[names.BEST_ENDING] > 0.0 and self._only_actions_cost)
+        figures[names.DENSE] = float(self.record.is_dense(self.actions))
         if not self._rewards_guide() or figures[names.LEAST_RETURN] == 0.0:
             figures[names.LEAST_RETURN] = -np.inf
         self.memory.total[:] = 0.0

@@ -137,24 +137,24 @@ class WarmUpRecord:
         too, if there are too few transitions to tell.
         """
         rows = self.rows[: self.n][:most]
-        return not rows[:, -1].any() and 0.0 <= self._by_actions(rows, actions) <= MOST_BY_ACTIONS
+        return not rows[:, -1].any() and self._by_actions(rows, actions) <= MOST_BY_ACTIONS
 
     def _by_actions(self, rows: Array, actions: ActionCodec) -> float:
-        """The share of the variance of the ranks of rewards that actions explain in `rows`, in [0, 1].
+        """The share of the variance of the ranks of rewards that actions explain in `rows`, at most 1.
 
-        -1 if there are too few transitions to tell, or if all rewards are equal.
+        NaN if there are too few transitions to tell, or if all rewards are equal.
         """
         ranks, taken = rankdata(rows[:, -2]), self._taken(actions, rows)
         known = np.hstack([np.ones((len(rows), 1)), taken, taken * taken])
         if 2 * known.shape[1] > len(rows) or np.ptp(ranks) == 0.0:
-            return -1.0
+            return np.nan
         rest = ranks - known @ np.linalg.lstsq(known, ranks)[0]
-        return max(1.0 - float(rest.var() / ranks.var()), 0.0)
+        return 1.0 - float(rest.var() / ranks.var())
 
     def is_dense(self, actions: ActionCodec) -> bool:
-        """Whether most rewards differ from the usual one, none ended an episode; for discrete actions.
+        """Whether the next few rewards show what discrete actions are worth.
 
-        They are not dense if actions explain most of the differences.
+        That is so if most rewards differ from the usual one, and states matter.
         """
         varied = self.find_usual_reward()[1] > names.LEAST_VARIED
         return varied and not actions.is_continuous and self.states_matter(actions)

@@ -37,6 +37,14 @@ def test_the_greedy_point_reaches_a_bound_where_most_points_are_near_it(preferen
     assert beta_policy.middles(np.array([preferences[::-1]])) > 0.95
 
 
+@pytest.mark.parametrize("least", [0.05, 0.1])
+def test_a_distribution_is_narrow_if_any_coordinate_is(least):
+    rows = np.random.default_rng(3).uniform(-4.0, 12.0, (50, 4))
+    found = [beta_policy.is_narrow(row, least) for row in rows]
+    np.testing.assert_array_equal(found, (beta_policy.deviations(rows) < least).any(axis=1))
+    assert len(set(found)) == 2
+
+
 def test_where_all_points_are_the_same_the_middle_is_taken():
     assert beta_policy.middles(np.full((1, 2), -800.0)) == 0.5
 

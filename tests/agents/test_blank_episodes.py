@@ -16,6 +16,11 @@ NUMBERS, BOX = spaces.Discrete(5), spaces.Box(-1.0, 1.0, (2,))
 HOLD = 6
 
 
+def paid(learner, reward, ends):
+    """A reward that is given as such, or as a function of the learner and of whether an episode ends."""
+    return reward(learner, ends) if callable(reward) else reward
+
+
 def make_learner(space=NUMBERS, told=True, reward=-1.0, last=None):
     """A learner at the beginning of an episode, whose warm-up has seen an episode end or has not."""
     config = TwoTimescaleACConfig(
@@ -28,11 +33,11 @@ def make_learner(space=NUMBERS, told=True, reward=-1.0, last=None):
         n += 1
         ends = told and n % 10 == 0
         is_last = n == learner.config.warmup_steps - 3  # three episodes begin with another
-        given = reward(learner, ends) if callable(reward) else reward
-        learner.step(0, rng.uniform(-1, 1, 1), last if is_last and last else given, ends, ends)
+        given = last if is_last and last else paid(learner, reward, ends)
+        learner.step(0, rng.uniform(-1, 1, 1), given, ends, ends)
         if ends:
             learner.begin(0, rng.uniform(-1, 1, 1))
-    learner.step(0, np.zeros(1), reward(learner, False) if callable(reward) else reward, False, True)
+    learner.step(0, np.zeros(1), paid(learner, reward, False), False, True)
     learner.begin(0, np.zeros(1))
     return learner
 
@@ -44,8 +49,7 @@ def play(learner, n_episodes, reward, terminated=False, last=None, length=40):
         for t in range(length):
             found.append((learner.command(0).copy(), learner.memory.direction[0].copy()))
             ended = t == length - 1
-            given = reward(learner, terminated and ended) if callable(reward) else reward
-            given = last if ended and last is not None else given
+            given = last if ended and last is not None else paid(learner, reward, terminated and ended)
             learner.step(0, rng.uniform(-1, 1, 1), given, terminated and ended, ended)
         learner.begin(0, rng.uniform(-1, 1, 1))
     return found
