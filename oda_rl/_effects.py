@@ -75,6 +75,11 @@ class Effects(NamedTuple):
         return found
 
     @classmethod
+    def none(cls) -> Self:
+        """No effects."""
+        return cls(np.zeros(0, dtype=np.int64), np.zeros((0, 0)), np.zeros((0, 0)))
+
+    @classmethod
     def of(cls, samples: Array, outputs: Array, weight: Array) -> tuple[Self, Array] | None:
         """Fit the effects of features on `outputs` (n_samples, n_outputs), as a sum of all of them.
 

@@ -91,13 +91,16 @@ def class_session_schema(around: Any, sizes: Sizes) -> Schema:
 
 def logits_schema(around: Any, sizes: Sizes) -> Schema:
     """Schema of `LocalLogits.get_state`, with d features and C classes."""
-    sizes |= {"m": sizes["C"], "q": sizes["d"] + 1}
+    from oda_rl._effects import count_stored
+
+    inputs = sizes["d"] + (0 if around["local"]["run"] is None else count_stored(around["local"]["run"]))
+    sizes |= {"m": sizes["C"], "D": inputs, "q": inputs + 1}
     return {
         "density": "float in [0, inf)",
         "logits": "float in [0, inf)",
         "knots": maybe("float[knots, d]"),
         "waiting": data_schema("classifier", "unlearned"),
-        "run": maybe(model_run_schema(True, "0")),
+        "run": maybe(model_run_schema(True, "0", "D")),
     }
 
 

@@ -110,8 +110,7 @@ class EffectMap(AddingMap):
         if y is not None:
             outputs = np.asarray(y, dtype=np.float64).reshape(len(samples), -1)
             found = Effects.of(samples, outputs, weight)
-        none = Effects(np.zeros(0, dtype=np.int64), np.zeros((0, 0)), np.zeros((0, 0)))
-        self.feature_, self.knots_, self.values_ = none if found is None else found[0]
+        self.feature_, self.knots_, self.values_ = Effects.none() if found is None else found[0]
 
     def check_fitted(self) -> None:
         """As for other maps, but any number of effects is valid."""

@@ -5,8 +5,9 @@ import pickle
 import numpy as np
 import pytest
 from model_files import reloaded
-from scipy.special import log_softmax
+from scipy.special import log_softmax, softmax
 from sklearn.datasets import make_classification
+from sklearn.linear_model import LogisticRegression
 
 from oda_rl import ODAClassifier
 from oda_rl.estimators.classification.local_logits import LogitTrial
@@ -23,20 +24,60 @@ def skewed(n=900, seed=0):
     return np.exp(z * [1.0, 2.0, 3.0, 1.0, 2.0, 3.0]), y
 
 
+def proba_of(run, inputs):
+    """The softmax of the mixture of linear logits, for features and effects (n_samples, n_inputs)."""
+    d, m = run.n_inputs, run.n_outputs
+    z = (inputs - run.scaling.mean[:d]) / run.scaling.deviation[:d]
+    d2 = ((z[:, None] - run.book.codevectors[:, :d]) ** 2).sum(axis=2)
+    share = np.exp(-(d2 - d2.min(axis=1, keepdims=True)) / run.gating_temperature)
+    share /= share.sum(axis=1, keepdims=True)
+    theta = run.book["theta"].reshape(m, d + 1, -1)
+    return softmax(
+        np.einsum("ni,cji,nj->nc", share, theta, np.column_stack([np.ones(len(z)), z])), axis=1
+    )
+
+
 def test_probabilities_are_the_softmax_of_the_mixture_of_linear_logits():
     X, y = skewed(300)
     model = ODAClassifier(local_model="linear", random_state=0).fit(X, y)
-    run, ranks = model._session.local.run, model._session.local.ranks
-    z = (ranks(X) - run.scaling.mean[:6]) / run.scaling.deviation[:6]
-    d2 = ((z[:, None] - run.book.codevectors[:, :6]) ** 2).sum(axis=2)
-    share = np.exp(-(d2 - d2.min(axis=1, keepdims=True)) / run.gating_temperature)
-    share /= share.sum(axis=1, keepdims=True)
-    theta = run.book["theta"].reshape(3, 7, -1)
-    logits = np.einsum("ni,cji,nj->nc", share, theta, np.column_stack([np.ones(len(z)), z]))
-    proba = np.exp(logits - logits.max(axis=1, keepdims=True))
-    proba /= proba.sum(axis=1, keepdims=True)
+    proba = proba_of(model._session.local.run, model._session.local.ranks(X))
     np.testing.assert_allclose(model.predict_proba(X), proba, atol=1e-9)
     np.testing.assert_array_equal(model.decision_function(X).argmax(axis=1), proba.argmax(axis=1))
+
+
+def coded(n, seed=0):
+    """Three classes by numbers of kinds without an order, and by one number that has an order."""
+    rng = np.random.default_rng(seed)
+    kinds, z = rng.integers(0, 8, (n, 3)), rng.normal(size=n)
+    of_kinds = np.random.default_rng(0).normal(size=(3, 8, 3))
+    logits = 2.0 * sum(own[kinds[:, j]] for j, own in enumerate(of_kinds)) + z[:, None] * [
+        1.0,
+        0.0,
+        -1.0,
+    ]
+    return np.column_stack([kinds, z]), (logits + rng.gumbel(size=(n, 3))).argmax(axis=1)
+
+
+def test_numbers_of_kinds_count_by_their_effects():
+    """Effects of the ranks are further features of the logits: in batches, streams and files."""
+    (X, y), (X_test, y_test) = coded(1000), coded(1000, 1)
+    model = ODAClassifier(local_model="linear", random_state=0).fit(X, y)
+    run, scores = model._session.local.run, model._session.local.ranks(X)
+    feature, knots, values = run.effects
+    assert set(feature.tolist()) >= {0, 1, 2}
+    effects = [np.interp(scores[:, j], knots[:, k], values[:, k]) for k, j in enumerate(feature)]
+    proba = proba_of(run, np.column_stack([scores, *effects]))
+    np.testing.assert_allclose(model.predict_proba(X), proba, atol=1e-9)
+    line = LogisticRegression().fit(X, y).score(X_test, y_test)
+    before = model.score(X_test, y_test)
+    assert before > line + 0.15
+    read = reloaded(model)
+    for one in (model, read):
+        one.partial_fit(X_test[:200], y_test[:200])
+    assert model.score(X_test[200:], y_test[200:]) > before - 0.05
+    found = model.predict(X)
+    np.testing.assert_array_equal(found, [model.predict(X[i : i + 1])[0] for i in range(1000)])
+    np.testing.assert_array_equal(read.predict_proba(X), model.predict_proba(X))
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

@@ -16,7 +16,7 @@ from oda_rl.estimators.feature_scaling import NO_SCALING, Scaling
 from oda_rl.estimators.session import Run
 
 if TYPE_CHECKING:
-    from oda_rl.estimators.classification.local_logits import LogitView
+    from oda_rl.estimators.classification.logit_view import LogitView
     from oda_rl.estimators.classification.session import ClassSession
 
 NO_VOTES: Array = np.empty((0, 0))

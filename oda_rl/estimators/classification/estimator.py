@@ -70,10 +70,11 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         the class alone or in pairs: the others then hardly count (`relevances_`).
     local_model : {"auto", "linear", None}, default="auto"
         Linear logits in 1 to 600 soft cells of their own, a number chosen on held-out samples. Features
-        are mapped to a normal distribution by their ranks, so that skewed ones do no harm. Logits suit
-        class boundaries that are nearly planes. `"linear"`: with `rule="bayes"` logits decide alone.
-        None: densities decide. `"auto"`: `fit` adds log-probabilities of both, with the weights that do
-        best on held-out samples, or uses no logits; a stream with `forgetting` does the same.
+        are mapped to a normal distribution by their ranks, so that skewed ones do no harm; effects of
+        features on classes, as of a category's number, are further features if they clearly help. Logits
+        suit boundaries of classes that are nearly planes. `"linear"`: with `rule="bayes"` they decide
+        alone. None: densities decide. `"auto"`: `fit` adds log-probabilities of both, with the weights
+        that do best on held-out samples, or uses no logits; a stream with `forgetting` does the same.
     fine_tune : {None, "lvq1", "glvq"}, default=None
         Learning vector quantization after the annealing, in a stream too. Codevectors are then no longer
         the means of their cells, which does not matter for `rule="nearest"`.

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from oda_rl._effects import count_stored
 from oda_rl._schema import Schema, Sizes, maybe
 from oda_rl._types import Array, Labels
 from oda_rl.codebook.divergences import Divergence
@@ -15,7 +16,7 @@ from oda_rl.estimators.classification.book import (
     log_probabilities,
 )
 from oda_rl.estimators.classification.kernels import losses_of_widths, mix_widths
-from oda_rl.estimators.classification.local_logits import LogitView
+from oda_rl.estimators.classification.logit_view import LogitView
 from oda_rl.estimators.drift import watch_schema
 from oda_rl.estimators.feature_scaling import SCALING, Scaling
 from oda_rl.estimators.regression.predictor import predictor_schema
@@ -129,9 +130,10 @@ def class_watch_schema(around: Any, sizes: Sizes) -> Schema:
 
 
 def _logits_schema(around: Any, sizes: Sizes) -> Schema:
-    sizes |= {"m": sizes["C"], "q": sizes["d"] + 1}
+    inputs = sizes["d"] + count_stored(around["local"]["predictor"])
+    sizes |= {"m": sizes["C"], "i": inputs, "q": inputs + 1}
     number = "float in [0, inf)"
-    knots = {"knots": "float[ranks, d]", "predictor": predictor_schema(True)}
+    knots = {"knots": "float[ranks, d]", "predictor": predictor_schema(True, "i")}
     return {**knots, "density": number, "logits": number}
 
 

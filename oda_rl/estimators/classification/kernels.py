@@ -109,13 +109,36 @@ def joint_of(kind, samples, shift, matrix, location, label, weight, width, out):
 
 
 @kernel
-def logit_log_proba(samples, ranks, units, cells, out):
+def add_effects(feature, knots, values, d, scores):
+    """Fill the columns of `scores` (n_samples, d + n_effects) from `d` on with effects of the others.
+
+    The other arguments are the fields of `Effects`.
+    """
+    last = knots.shape[0] - 1
+    for k in range(len(feature)):
+        column = knots[:, k]
+        for t in range(scores.shape[0]):
+            x = scores[t, feature[k]]
+            above = np.searchsorted(column, x, side="right")
+            if above == 0 or above > last:
+                scores[t, d + k] = values[min(above, last), k]
+            else:
+                part = (x - column[above - 1]) / (column[above] - column[above - 1])
+                rise = values[above, k] - values[above - 1, k]
+                scores[t, d + k] = values[above - 1, k] + part * rise
+
+
+@kernel
+def logit_log_proba(samples, ranks, effects, units, cells, out):
     """Fill `out` (n_samples, n_classes) with log-probabilities of local logits.
 
-    `ranks` are arguments of `normal_scores`, `units` and `cells` of `predict_outputs`.
+    `ranks` are arguments of `normal_scores`, `units` and `cells` of `predict_outputs`; `effects` are the
+    fields of `Effects`, of the scores.
     """
-    scores = np.empty(samples.shape)
+    d = samples.shape[1]
+    scores = np.empty((samples.shape[0], d + len(effects[0])))
     normal_scores(samples, *ranks, scores)
+    add_effects(*effects, d, scores)
     predict_outputs(scores, *units, 1.0, *cells, out)
     fill_log_softmax(out, -np.inf, out)
 
@@ -126,18 +149,18 @@ def most_likely(kind, samples, shift, matrix, location, label, weight, width, lo
 
     Samples are scaled by `shift` and `matrix`. If there are local logits, `local` are the raw samples,
     the least log-probability by densities, the weights of the log-probabilities by densities and by
-    logits, and the fields of `local_logits.LogitArrays`. Else it is None.
+    logits, and the fields of `logit_view.LogitArrays`. Else it is None.
     """
     joint = np.zeros((samples.shape[0], len(width)))
     if local is None:
         joint_of(kind, samples, shift, matrix, location, label, weight, width, joint)
     else:
-        raw, floor, density, part, ranks, units, cells = local
+        raw, floor, density, part, ranks, effects, units, cells = local
         if density > 0.0:
             joint_of(kind, samples, shift, matrix, location, label, weight, width, joint)
             fill_log_softmax(joint, floor, joint)
         logits = np.empty(joint.shape)
-        logit_log_proba(raw, ranks, units, cells, logits)
+        logit_log_proba(raw, ranks, effects, units, cells, logits)
         for t in range(len(joint)):
             for c in range(len(width)):
                 joint[t, c] = density * joint[t, c] + part * logits[t, c]

@@ -5,20 +5,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from oda_rl._effects import Effects
 from oda_rl._statistics import Ranks
 from oda_rl._types import Array, Labels
 from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.divergences import get_divergence
 from oda_rl.codebook.lloyd import grow_hard
 from oda_rl.codebook.model_learning import INPUT_DISTORTION
-from oda_rl.estimators.classification import kernels
-from oda_rl.estimators.classification.book import log_probabilities
 from oda_rl.estimators.classification.logistic import Basis, Logits, fit_logistic
+from oda_rl.estimators.classification.logit_view import LogitView
 from oda_rl.estimators.feature_selection import UNIMPORTANT
 from oda_rl.estimators.regression import mixture
 from oda_rl.estimators.regression.fitting import set_gains
 from oda_rl.estimators.regression.local_models import ModelAnnealer, ModelSettings
-from oda_rl.estimators.regression.predictor import Predictor
 from oda_rl.estimators.regression.scaling import Scaling
 from oda_rl.estimators.regression.session import RegressionRun
 from oda_rl.estimators.settings import Settings
@@ -42,78 +41,14 @@ class LogitTrial(NamedTuple):
     """Number of cells, inverse penalty, the features that are `kept` (None: all), and overlap of cells.
 
     The unit of `overlap` is the spacing: the median squared distance of a cell from the nearest other.
+    Any `effects` of the features' ranks are further features.
     """
 
     cells: int = USUAL
     penalty: float = PENALTIES[0]
     kept: NDArray[np.bool_] | None = None
     overlap: float = 1.0
-
-
-class LogitArrays(NamedTuple):
-    """What `kernels.logit_log_proba` needs: arguments of `normal_scores` and of `predict_outputs`."""
-
-    ranks: tuple[Any, ...]
-    units: tuple[Any, ...]
-    cells: tuple[Any, ...]
-
-    @classmethod
-    def of(cls, ranks: Ranks, predictor: Predictor) -> "LogitArrays":
-        """Collect them; they are valid until the logits learn."""
-        known, d = predictor.scaling, ranks.knots.shape[1]
-
-        def units(of_inputs: Array, of_classes: float) -> Array:
-            return np.r_[of_inputs[:d], np.full(len(of_inputs) - d, of_classes)]
-
-        # logits have no units, and no bounds
-        inputs = (known.mean, 0.0), (known.deviation, 1.0), (known.metric, 1.0)
-        bounds = (known.low, -np.inf), (known.high, np.inf)
-        parts = tuple(units(*pair) for pair in (*inputs, *bounds))
-        return cls((ranks.knots, ranks.scores), parts, predictor.cells)
-
-
-class LogitView(NamedTuple):
-    """Ranks, cells and their logits, and the weights of densities and logits; see `LocalLogits`."""
-
-    ranks: Ranks
-    predictor: Predictor
-    density: float
-    logits: float
-    arrays: LogitArrays
-
-    @classmethod
-    def of(cls, ranks: Ranks, predictor: Predictor, density: float, logits: float) -> "LogitView":
-        """A view with these parts."""
-        return cls(ranks, predictor, density, logits, LogitArrays.of(ranks, predictor))
-
-    def log_proba(self, samples: Array) -> Array:
-        """Log-probabilities (n_samples, n_classes) by the logits."""
-        out = np.empty((len(samples), len(self.predictor.location) - samples.shape[1]))
-        kernels.logit_log_proba(samples, *self.arrays, out)
-        return out
-
-    def mixed(self, joint: Array, samples: Array) -> Array:
-        """Weighted log-probabilities of raw samples by logits and, from `joint`, densities (eq. 35)."""
-        logits = self.logits * self.log_proba(samples)
-        if self.density == 0.0:
-            return np.asarray(logits)
-        return np.asarray(self.density * log_probabilities(joint) + logits)
-
-    def frozen(self) -> "LogitView":
-        """A copy whose predictions further learning does not change."""
-        return self.of(self.ranks, self.predictor.frozen(), self.density, self.logits)
-
-    def get_state(self) -> dict[str, Any]:
-        """Return the state as plain values and arrays, for a model file."""
-        parts = {"knots": self.ranks.knots, "predictor": self.predictor.get_state()}
-        return {**parts, "density": self.density, "logits": self.logits}
-
-    @classmethod
-    def restored(cls, state: dict[str, Any]) -> "LogitView":
-        """A view with the state that `get_state` returned."""
-        knots = state["knots"]
-        predictor = Predictor.restored(state["predictor"], 1 + knots.shape[1], None)
-        return cls.of(Ranks(knots), predictor, float(state["density"]), float(state["logits"]))
+    effects: Effects | None = None
 
 
 class LogitAnnealer(ModelAnnealer):
@@ -153,9 +88,10 @@ class LogitRun(RegressionRun):
         Features that are not `kept` hardly count for the cells, and models do not use them at all.
         """
         d = self.n_inputs
+        samples = self.insert_effects(samples)
         self.scaling = Scaling.of(samples, weight, d, 0.0)
-        self.kept = trial.kept
-        if self.kept is not None:
+        if trial.kept is not None:
+            self.kept = np.concatenate([trial.kept, np.ones(d - self.n_features, dtype=np.bool_)])
             self.scaling.deviation[:d] /= np.where(self.kept, 1.0, UNIMPORTANT)
         scaled = self.scaling.with_outputs(samples, d) * self.scaling.metric
         self.anneal_cells(scaled, weight)
@@ -181,7 +117,7 @@ class LogitRun(RegressionRun):
         assert self.scaling is not None
         d = self.n_inputs
         kept = np.ones(d, dtype=np.bool_) if self.kept is None else self.kept
-        inputs = self.scaling.standardise(samples[:, :d])
+        inputs = self.scaling.standardise(self.insert_effects(samples)[:, :d])
         return Basis.of(inputs, self.book.codevectors[:, :d], self.gating_temperature, kept)
 
     def fit_logits(
@@ -202,7 +138,7 @@ class LogitRun(RegressionRun):
         theta[:, 0] -= np.einsum("cdk,kd->ck", theta[:, 1:], book.codevectors[:, :d])
         theta[:, 0] += of_all_classes(logits.of, logits.constant[None], self.n_outputs).T
         book["theta"][:] = theta.reshape(-1, len(book))
-        inputs = self.scaling.standardise(samples[:, :d])
+        inputs = self.scaling.standardise(self.insert_effects(samples)[:, :d])
         set_gains(self, inputs, np.ones(d), weight, self.gating_temperature)
 
 
@@ -286,10 +222,18 @@ class LocalLogits:
             return data
         return data.take(np.sort(self.rng.choice(len(data.weight), n, replace=False)))
 
+    def effects_of(self, data: Data) -> Effects | None:
+        """Effects of the ranks of features on the indicators of classes, if there are any."""
+        samples, d = self.side_by_side(data), self.n_features
+        found = Effects.of(samples[:, :d], samples[:, d:], data.weight)
+        return None if found is None else found[0]
+
     def run_over(self, data: Data, trial: LogitTrial) -> LogitRun:
         """A run with the cells of a trial."""
         settings = self.settings._replace(max_codevectors=min(trial.cells, ANNEALED))
         run = LogitRun(settings, self.n_features, self.n_classes, self.rng)
+        if trial.effects is not None:
+            run.use_effects(trial.effects)
         run.fit_cells(self.side_by_side(data), data.weight / data.weight.mean(), trial)
         return run
 

@@ -1,14 +1,19 @@
 """Choice of the number of cells and the penalty of local logits by trials on held-out samples."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from copy import copy, deepcopy
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from oda_rl._effects import Effects
 from oda_rl._statistics import Ranks, log_softmax
 from oda_rl._types import Array, Labels
+from oda_rl.estimators.classification.book import LOG_LEAST
 from oda_rl.estimators.classification.local_logits import (
+    ANNEALED,
     PENALTIES,
     USUAL,
     LocalLogits,
@@ -25,9 +30,11 @@ from oda_rl.estimators.targets import Data
 CELLS, NUMBERS, PER_SAMPLE, PER_CELL, WORTHWHILE = (1, USUAL, 40, 100, 250, 600), 25_000, 15, 10, 0.01
 # Overlaps (see `LogitTrial`) that are tried with more than USUAL cells; others have the first.
 OVERLAPS = (1.0, 0.5)
-# Trials use as many folds as are needed to hold out ENOUGH samples; each learns from at most
-# LARGEST_TRIAL samples.
-ENOUGH, LARGEST_TRIAL = 1000, 4000
+# Effects of features must lower the loss to the part BENT, and the log loss by Z standard errors.
+BENT, Z = 0.98, 1.0
+# Trials use as many folds as are needed to hold out ENOUGH samples, or first FEW; each learns from at
+# most LARGEST_TRIAL samples.
+ENOUGH, FEW, LARGEST_TRIAL = 1000, 300, 4000
 
 Split = tuple[Labels, Labels]
 
@@ -58,6 +65,139 @@ class _Fold:
         return log_softmax(found)
 
 
+class _Found(NamedTuple):
+    """The best of some trials: its loss, and its cells, logits and log-probabilities in some folds."""
+
+    loss: float
+    trial: LogitTrial
+    runs: list[LogitRun]
+    parts: list[_Fold]
+    log_probas: list[Array]
+
+
+@dataclass
+class _Trials:
+    """Trials of a classifier on the folds of `data`, which is `placed` by ranks; cells are of `some`.
+
+    `kept` and `loss_of` are those of `choose_logits`.
+    """
+
+    local: LocalLogits
+    data: Data
+    some: Data
+    placed: Data
+    folds: Sequence[Split]
+    kept: NDArray[np.bool_] | None
+    loss_of: Callable[[Array, Labels], float]
+
+    @classmethod
+    def of(cls, local: LocalLogits, data: Data, *others: Any) -> "_Trials":
+        """Trials of samples that are given as they are."""
+        some = local.some(data)
+        local.ranks = Ranks.of(some.samples, weight=some.weight)
+        return cls(local, data, some, data._replace(samples=local.side_by_side(data)), *others)
+
+    def runs(self, trial: LogitTrial, folds: range) -> list[LogitRun]:
+        """The cells of a trial for each of some folds, which here have the same cells."""
+        return [self.local.run_over(self.some, trial)] * len(folds)
+
+    def further_runs(self, found: _Found, folds: range) -> list[LogitRun]:
+        """The cells of a trial for more folds."""
+        return [found.runs[0]] * len(folds)
+
+    def chosen(self, found: _Found) -> Chosen:
+        """The cells and logits with which the fit to all samples begins."""
+        found.runs[0].overlap(found.trial.overlap)
+        return Chosen(found.trial, found.runs[0], found.parts[-1].logits)
+
+    def n_folds(self, enough: int) -> int:
+        """The number of folds needed to hold out `enough` samples."""
+        return min(len(self.folds), -(-enough * len(self.folds) // len(self.data.weight)))
+
+    def best(self, n_folds: int, most: int = max(CELLS)) -> _Found:
+        """The best penalty, overlap and number of cells, at `most` so many, on the first folds."""
+        n, local, found = len(self.data.weight), self.local, None
+        n_kept = local.n_features if self.kept is None else int(self.kept.sum())
+        for cells in _cells_to_try(n, n_kept + 1, local.n_classes, most):
+            penalty, before = PENALTIES[0] if found is None else found.trial.penalty, found
+            one = LogitTrial(cells, penalty, self.kept if cells > 1 else None)
+            runs = self.runs(one, range(n_folds))
+            for overlap in OVERLAPS if cells > USUAL else OVERLAPS[:1]:
+                parts = self._parts(runs, overlap, range(n_folds))
+                loss, penalty, log_probas = _best_penalty(parts, one, self.loss_of)
+                part = 1.0 if found is None else 1.0 - WORTHWHILE * (found.trial.cells < cells > USUAL)
+                if found is None or loss < part * found.loss:
+                    trial = one._replace(penalty=penalty, overlap=overlap)
+                    found = _Found(loss, trial, runs, parts, log_probas)
+            if cells > 1 and found is before:
+                break
+        assert found is not None
+        return found
+
+    def extended(self, found: _Found, n_folds: int) -> _Found:
+        """The same trial on more folds, the first `n_folds`."""
+        folds = range(len(found.parts), n_folds)
+        further = self.further_runs(found, folds)
+        own = self._parts(further, found.trial.overlap, folds)
+        parts, runs = found.parts + own, found.runs + further
+        log_probas = found.log_probas + [part.log_proba(found.trial.penalty) for part in own]
+        return found._replace(
+            loss=self.loss_on(log_probas), runs=runs, parts=parts, log_probas=log_probas
+        )
+
+    def loss_on(self, log_probas: Sequence[Array]) -> float:
+        """The loss of log-probabilities in the first folds."""
+        rows = np.concatenate([test for _, test in self.folds[: len(log_probas)]])
+        return self.loss_of(np.concatenate(log_probas), rows)
+
+    def is_significant(self, before: _Found, after: _Found) -> bool:
+        """Whether the log loss of logits is less by `Z` standard errors, in the folds of both."""
+        rows = np.concatenate([test for _, test in self.folds[: len(before.parts)]])
+        known = np.arange(len(rows)), self.data.targets[rows]
+        first, later = (np.concatenate(found.log_probas)[known] for found in (before, after))
+        weight = self.data.weight[rows]
+        gain = weight / weight.mean() * (np.maximum(later, LOG_LEAST) - np.maximum(first, LOG_LEAST))
+        return bool(gain.mean() > Z * gain.std() / np.sqrt(len(rows)))
+
+    def _parts(self, runs: Sequence[LogitRun], overlap: float, folds: range) -> list[_Fold]:
+        for run in runs:
+            run.overlap(overlap)
+        return [_Fold(run, self.placed, *self.folds[i]) for run, i in zip(runs, folds, strict=True)]
+
+
+@dataclass
+class _BentTrials(_Trials):
+    """The same with effects of features; in a fold, these and cells are of the samples not in it."""
+
+    def __post_init__(self) -> None:
+        self._known: dict[int, tuple[Data, Effects | None]] = {}
+        # The random numbers of what follows do not depend on whether there were such trials.
+        self._aside = copy(self.local)
+        self._aside.rng = deepcopy(self.local.rng)
+
+    def _without(self, fold: int) -> tuple[Data, Effects | None]:
+        if fold not in self._known:
+            train = self.folds[fold][0]
+            rows = np.random.default_rng(len(train)).permutation(train)[:LARGEST_TRIAL]
+            data = self.data.take(rows)
+            self._known[fold] = data, self.local.effects_of(data)
+        return self._known[fold]
+
+    def runs(self, trial: LogitTrial, folds: range) -> list[LogitRun]:
+        """The cells of a trial for each of some folds."""
+        own = [self._without(i) for i in folds]
+        return [self._aside.run_over(data, trial._replace(effects=bends)) for data, bends in own]
+
+    def further_runs(self, found: _Found, folds: range) -> list[LogitRun]:
+        """The cells of a trial for more folds."""
+        return self.runs(found.trial, folds)
+
+    def chosen(self, found: _Found) -> Chosen:
+        """The cells with effects of all samples; logits begin anew."""
+        trial = found.trial._replace(effects=self.local.effects_of(self.some))
+        return Chosen(trial, self.local.run_over(self.some, trial), None)
+
+
 def choose_logits(
     local: LocalLogits,
     data: Data,
@@ -69,41 +209,31 @@ def choose_logits(
 
     More cells and weaker penalties are tried as long as they lower `loss_of`, a function of
     log-probabilities (n, n_classes) of some samples and of their rows. Several cells only use the
-    features that are `kept`. Also returns the log-probabilities (n_samples, n_classes) of all samples.
+    features that are `kept`. Effects of features are tried if a sum of them is clearly better than a
+    plane: first on few held-out samples, and only if they help there, on as many as the others. Also
+    returns the log-probabilities (n_samples, n_classes) of all samples.
     """
-    some = local.some(data)
-    local.ranks = Ranks.of(some.samples, weight=some.weight)
-    placed = data._replace(samples=local.side_by_side(data))
-    n, n_kept = len(data.weight), local.n_features if kept is None else int(kept.sum())
-    tried, least, best, best_run = folds[: -(-ENOUGH * len(folds) // n)], np.inf, LogitTrial(), None
-    parts: list[_Fold] = []
-    log_probas: list[Array] = []
-    for cells in _cells_to_try(n, n_kept + 1, local.n_classes):
-        one, before = LogitTrial(cells, best.penalty, kept if cells > 1 else None), least
-        run = local.run_over(some, one)
-        for overlap in OVERLAPS if cells > USUAL else OVERLAPS[:1]:
-            run.overlap(overlap)
-            own = [_Fold(run, placed, *fold) for fold in tried]
-            loss, penalty, found = _best_penalty(own, one, loss_of)
-            if best_run is None or loss < (1.0 - WORTHWHILE * (best.cells < cells > USUAL)) * least:
-                least, best, best_run = loss, one._replace(penalty=penalty, overlap=overlap), run
-                parts, log_probas = own, found
-        if cells > 1 and least == before:
-            break
-    assert best_run is not None
-    best_run.overlap(best.overlap)
-    for fold in folds[len(parts) :]:
-        parts.append(_Fold(best_run, placed, *fold))
-        log_probas.append(parts[-1].log_proba(best.penalty))
-    log_proba = np.empty((n, local.n_classes))
-    for part, held_out in zip(parts, log_probas, strict=True):
+    trials = _Trials.of(local, data, folds, kept, loss_of)
+    n = trials.n_folds(ENOUGH)
+    best = trials.best(n)
+    if local.effects_of(trials.some) is not None:
+        bent = _BentTrials(**vars(trials))
+        few = trials.n_folds(FEW)
+        other = bent.best(few, min(ANNEALED, max(USUAL, best.trial.cells)))
+        if other.loss < trials.loss_on(best.log_probas[:few]):
+            other = bent.extended(other, n)
+            if other.loss < BENT * best.loss and trials.is_significant(best, other):
+                trials, best = bent, other
+    best = trials.extended(best, len(folds))
+    log_proba = np.empty((len(data.weight), local.n_classes))
+    for part, held_out in zip(best.parts, best.log_probas, strict=True):
         log_proba[part.test] = held_out
-    return log_proba, Chosen(best, best_run, parts[-1].logits)
+    return log_proba, trials.chosen(best)
 
 
-def _cells_to_try(n: int, q: int, n_classes: int) -> list[int]:
-    most = min(NUMBERS, PER_SAMPLE * n) // (q * max(q, n_classes))
-    return [cells for cells in CELLS if cells <= max(USUAL, min(most, n // PER_CELL))]
+def _cells_to_try(n: int, q: int, n_classes: int, most: int) -> list[int]:
+    known = min(NUMBERS, PER_SAMPLE * n) // (q * max(q, n_classes))
+    return [cells for cells in CELLS if cells <= min(most, max(USUAL, min(known, n // PER_CELL)))]
 
 
 def _best_penalty(

@@ -16,7 +16,8 @@ from oda_rl.estimators.classification.book import ClassBook, LiveCells, book_of_
 from oda_rl.estimators.classification.fine_tuning import repel, tune
 from oda_rl.estimators.classification.following import Following
 from oda_rl.estimators.classification.judging import WIDTHS, Mixing, begin_mixing, learns_at_once
-from oda_rl.estimators.classification.local_logits import LocalLogits, LogitView
+from oda_rl.estimators.classification.local_logits import LocalLogits
+from oda_rl.estimators.classification.logit_view import LogitView
 from oda_rl.estimators.classification.one_sample import PreparedClasses
 from oda_rl.estimators.classification.validation import Choice
 from oda_rl.estimators.feature_scaling import NO_SCALING, Moments, Scaling
