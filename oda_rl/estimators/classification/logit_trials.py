@@ -47,12 +47,16 @@ class Chosen(NamedTuple):
     begin: Logits | None
 
 
+def _learned_rows(train: Labels) -> Labels:
+    """Those of the `train` rows from which a trial learns."""
+    return np.random.default_rng(len(train)).permutation(train)[:LARGEST_TRIAL]
+
+
 class _Fold:
     """Logits that are fitted to the `train` rows and evaluated on the `test` rows of a run's samples."""
 
     def __init__(self, run: LogitRun, data: Data, train: Labels, test: Labels) -> None:
-        rows = np.random.default_rng(len(train)).permutation(train)[:LARGEST_TRIAL]
-        learned = data.take(rows)
+        learned = data.take(_learned_rows(train))
         self.test, self._n_classes = test, run.n_outputs
         self._learned = run.basis(learned.samples), learned.targets, learned.weight
         self._tested = run.basis(data.samples[test])
@@ -169,6 +173,8 @@ class _Trials:
 class _BentTrials(_Trials):
     """The same with effects of features; in a fold, these and cells are of the samples not in it."""
 
+    effects: Effects  # of all samples
+
     def __post_init__(self) -> None:
         self._known: dict[int, tuple[Data, Effects | None]] = {}
         # The random numbers of what follows do not depend on whether there were such trials.
@@ -177,9 +183,7 @@ class _BentTrials(_Trials):
 
     def _without(self, fold: int) -> tuple[Data, Effects | None]:
         if fold not in self._known:
-            train = self.folds[fold][0]
-            rows = np.random.default_rng(len(train)).permutation(train)[:LARGEST_TRIAL]
-            data = self.data.take(rows)
+            data = self.data.take(_learned_rows(self.folds[fold][0]))
             self._known[fold] = data, self.local.effects_of(data)
         return self._known[fold]
 
@@ -194,7 +198,7 @@ class _BentTrials(_Trials):
 
     def chosen(self, found: _Found) -> Chosen:
         """The cells with effects of all samples; logits begin anew."""
-        trial = found.trial._replace(effects=self.local.effects_of(self.some))
+        trial = found.trial._replace(effects=self.effects)
         return Chosen(trial, self.local.run_over(self.some, trial), None)
 
 
@@ -216,8 +220,9 @@ def choose_logits(
     trials = _Trials.of(local, data, folds, kept, loss_of)
     n = trials.n_folds(ENOUGH)
     best = trials.best(n)
-    if local.effects_of(trials.some) is not None:
-        bent = _BentTrials(**vars(trials))
+    effects = local.effects_of(trials.some)
+    if effects is not None:
+        bent = _BentTrials(**vars(trials), effects=effects)
         few = trials.n_folds(FEW)
         other = bent.best(few, min(ANNEALED, max(USUAL, best.trial.cells)))
         if other.loss < trials.loss_on(best.log_probas[:few]):
