@@ -8,7 +8,8 @@ from oda_rl._effects import LEVELS
 from oda_rl._types import Array, Labels
 from oda_rl.estimators.targets import Data
 
-# Rows that occur more often than this on average are taken for draws of a discrete distribution.
+# Rows that occur more often than this on average are taken for draws of a discrete distribution, unless
+# two features tell all of them apart.
 MOST_COPIES = 10
 
 
@@ -67,16 +68,15 @@ def _copies(data: Data) -> Copies | None:
 def _may_be_draws(rows: Array, n: int) -> bool:
     """Whether n samples with the distinct rows `rows` may be draws of a discrete distribution.
 
-    They may be if each row occurs more than `MOST_COPIES` times on average, or if the features have
-    fewer distinct values in total than there are rows. Features with at most `LEVELS` values do not
-    count here.
+    They may be if the features have fewer distinct values in total than there are rows, and, if each row
+    occurs more than `MOST_COPIES` times on average, unless two features each have another value in every
+    row. Features with at most `LEVELS` values do not count here.
     """
-    if n > MOST_COPIES * len(rows):
-        return True
-    told = 0
+    many, told, apart = n > MOST_COPIES * len(rows), 0, 0
     for x in rows.T:
         n_values = len(np.unique(x))
         told += n_values if n_values > LEVELS else 0
-        if told >= len(rows):
+        apart += LEVELS < n_values == len(rows)
+        if apart > 1 or (told >= len(rows) and not many):
             return False
     return True

@@ -22,11 +22,12 @@ def problem(name):
     return make_friedman1(1400, 8, noise=0.5, random_state=1)
 
 
+@pytest.mark.parametrize("times", [2, 20])
 @pytest.mark.parametrize("name", MODELS)
-def test_rows_that_came_twice_are_as_good_as_once(name):
+def test_rows_that_came_several_times_are_as_good_as_once(name, times):
     X, y = problem(name)
-    twice = np.repeat(np.arange(250), 2)
-    rows, targets = X[twice], y[twice]
+    several = np.repeat(np.arange(250), times)
+    rows, targets = X[several], y[several]
     before = rows.copy(), targets.copy()
     once = MODELS[name](random_state=0).fit(X[:250], y[:250])
     model = MODELS[name](random_state=0).fit(rows, targets)

@@ -24,7 +24,13 @@ def skewed(n=900, seed=0):
     return np.exp(z * [1.0, 2.0, 3.0, 1.0, 2.0, 3.0]), y
 
 
-def proba_of(run, inputs):
+def with_unseen(proba, n_seen):
+    """Laplace's rule: each class shares 1 / (n + 2), spread so that all but one have it together."""
+    each = 1.0 / ((proba.shape[1] - 1) * (n_seen + 2.0))
+    return proba * (1.0 - proba.shape[1] * each) + each
+
+
+def proba_of(run, inputs, n_seen):
     """The softmax of the mixture of linear logits, for features and effects (n_samples, n_inputs)."""
     d, m = run.n_inputs, run.n_outputs
     z = (inputs - run.scaling.mean[:d]) / run.scaling.deviation[:d]
@@ -32,15 +38,16 @@ def proba_of(run, inputs):
     share = np.exp(-(d2 - d2.min(axis=1, keepdims=True)) / run.gating_temperature)
     share /= share.sum(axis=1, keepdims=True)
     theta = run.book["theta"].reshape(m, d + 1, -1)
-    return softmax(
+    proba = softmax(
         np.einsum("ni,cji,nj->nc", share, theta, np.column_stack([np.ones(len(z)), z])), axis=1
     )
+    return with_unseen(proba, n_seen)
 
 
 def test_probabilities_are_the_softmax_of_the_mixture_of_linear_logits():
     X, y = skewed(300)
     model = ODAClassifier(local_model="linear", random_state=0).fit(X, y)
-    proba = proba_of(model._session.local.run, model._session.local.ranks(X))
+    proba = proba_of(model._session.local.run, model._session.local.ranks(X), 300)
     np.testing.assert_allclose(model.predict_proba(X), proba, atol=1e-9)
     np.testing.assert_array_equal(model.decision_function(X).argmax(axis=1), proba.argmax(axis=1))
 
@@ -66,7 +73,7 @@ def test_numbers_of_kinds_count_by_their_effects():
     feature, knots, values = run.effects
     assert set(feature.tolist()) >= {0, 1, 2}
     effects = [np.interp(scores[:, j], knots[:, k], values[:, k]) for k, j in enumerate(feature)]
-    proba = proba_of(run, np.column_stack([scores, *effects]))
+    proba = proba_of(run, np.column_stack([scores, *effects]), 1000)
     np.testing.assert_allclose(model.predict_proba(X), proba, atol=1e-9)
     line = LogisticRegression().fit(X, y).score(X_test, y_test)
     before = model.score(X_test, y_test)

@@ -19,7 +19,7 @@ from oda_rl.estimators.classes import (
     number_classes,
     number_next_classes,
 )
-from oda_rl.estimators.classification.book import ClassBook, probabilities
+from oda_rl.estimators.classification.book import ClassBook, allow_for_unseen, probabilities
 from oda_rl.estimators.feature_scaling import Scaling
 from oda_rl.estimators.targets import Data, check_data
 
@@ -165,6 +165,9 @@ class CodebookClassifier(ClassifierMixin, Estimator):
     def predict_proba(self, X: ArrayLike) -> Array:
         """Probabilities of the classes: pi_c p(x | c), normalised (eq. 35).
 
+        They are mixed with equal ones, so that after n samples all classes but the likeliest have at
+        least 1 / (n + 2) together (Laplace's rule of succession): no class is ever ruled out.
+
         `ODAClassifier` raises them to a power that `fit` chooses on held-out samples (`local_weights_`).
         With `rule="nearest"` the class of the nearest codevector has probability one; with
         `mode="majority"` probabilities are then the shares of the classes in the nearest cell.
@@ -182,7 +185,7 @@ class CodebookClassifier(ClassifierMixin, Estimator):
         samples, distance = self._distance(X)
         if self.rule == "nearest":
             return self._book.nearest_proba(distance)
-        return probabilities(self._log_joint(samples, distance))
+        return allow_for_unseen(probabilities(self._log_joint(samples, distance)), self._n_learned())
 
     def class_density(self, X: ArrayLike) -> Array:
         """The density p(x | c) of each class at every sample (Theorem 7), as a mixture of Gaussians.
@@ -253,6 +256,10 @@ class CodebookClassifier(ClassifierMixin, Estimator):
     def _log_joint(self, samples: Array, distance: Array) -> Array:
         """log(pi_c p(x | c)) of raw samples, up to a constant for each sample."""
         return self._book.log_joint(distance)
+
+    def _n_learned(self) -> int:
+        """The number of samples behind the probabilities, without repetitions."""
+        return self.n_samples_seen_
 
     def _check_reject_label(self, classes: NDArray[Any]) -> None:
         """Raise a ValueError if `predict` would return numbers among classes that are texts."""

@@ -118,6 +118,19 @@ def probabilities(log_joint: Array) -> Array:
     return np.where(total > 0.0, shares / np.where(total > 0.0, total, 1.0), 1.0 / shares.shape[1])
 
 
+def allow_for_unseen(shares: Array, n_seen: int) -> Array:
+    """Mix probabilities (n, n_classes) with equal ones, so that none is zero after `n_seen` samples.
+
+    All classes but one together have at least 1 / (n_seen + 2), Laplace's rule of succession for what
+    has not been seen yet. The order of the classes stays.
+    """
+    n_classes = shares.shape[1]
+    if n_classes == 1:
+        return shares
+    part = n_classes / ((n_classes - 1.0) * (n_seen + 2.0))
+    return np.asarray((1.0 - part) * shares + part / n_classes)
+
+
 def log_probabilities(log_joint: Array) -> Array:
     """Logarithms of `probabilities` that are clipped at exp(`LOG_LEAST`)."""
     return log_softmax(log_joint, LOG_LEAST)

@@ -345,3 +345,6 @@ class ODAClassifier(Forgetful, CodebookClassifier):
 
     def _log_joint(self, samples: Array, distance: Array) -> Array:
         return self._session.log_joint(samples, distance)
+
+    def _n_learned(self) -> int:
+        return self._session.n_measured
