@@ -195,6 +195,17 @@ PRODUCTS = {
 }
 
 
+def test_an_actor_on_a_table_learns_where_all_returns_are_losses():
+    space = spaces.MultiDiscrete([4, 3])
+    env = StatesEnv(space, lambda state: int(state.sum()) % 3, n_actions=3)
+    model = TwoTimescaleAC(env=gym.wrappers.TransformReward(env, lambda reward: reward - 1.0), seed=0)
+    states = np.array(list(np.ndindex(4, 3)))
+    actions, _ = model.learn(6_000).predict(states, deterministic=True)
+    np.testing.assert_array_equal(actions, states.sum(axis=1) % 3)
+    drawn, _ = model.predict(np.repeat(states, 50, axis=0), deterministic=False)
+    assert (drawn == np.repeat(states.sum(axis=1) % 3, 50)).mean() > 0.9
+
+
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_a_table_has_a_cell_for_each_combination(name, tmp_path):
     space, right = PRODUCTS[name]
