@@ -169,7 +169,8 @@ class ActingLearner(RecordingLearner):
     def q_values(self) -> Array:
         """The Q values at the codevectors, of shape (n_cells, n_actions).
 
-        With continuous actions a cell has a single value, that of its own action.
+        With continuous actions a cell has a single value, that of its own action. Those of a table may
+        leave out the mean reward (`rules.table_q`).
         """
         sizes, book = self.sizes, self.codebook
         found = book.codevectors.T

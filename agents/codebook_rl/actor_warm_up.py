@@ -12,6 +12,8 @@ from oda_rl.agents.config import TwoTimescaleACConfig
 
 # Most extensions of a warm-up in which there was nothing to learn from
 MOST_EXTENSIONS = 3
+# Steps in which the discount rises if rewards are dense (`rules.traces.find_discount`)
+SHORT_STEPS = 30_000.0
 # Transitions of the warm-up after which actions are held no longer if rewards say which states are good
 FIRST_HELD = 200
 
@@ -82,7 +84,7 @@ class ActorWarmUp(TwoTimescaleLearner):
         if not self._looks_for_ends:
             figures[names.BEST_ENDING] = 0.0
         figures[names.ONLY_COSTS] = float(figures[names.BEST_ENDING] > 0.0 and self._only_actions_cost)
-        figures[names.DENSE] = float(self.record.is_dense(self.actions))
+        figures[names.DENSE] = SHORT_STEPS if self.record.is_dense(self.actions) else 0.0
         if not self._rewards_guide() or figures[names.LEAST_RETURN] == 0.0:
             figures[names.LEAST_RETURN] = -np.inf
         self.memory.total[:] = 0.0

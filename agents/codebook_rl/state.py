@@ -128,9 +128,14 @@ TERMINATED_RETURN = 29
 # 1 if the best reward that terminated an episode of the warm-up was a gain, and all others were costs of
 # actions alone; else 0
 ONLY_COSTS = 30
-# 1 if the rewards of the warm-up were dense (`recording.WarmUpRecord.is_dense`), else 0
+# The steps in which the discount rises (`rules.traces`) if rewards are dense, else 0. For an actor, this
+# depends on the warm-up; for a table, on the first steps (`rules.table_q`).
 DENSE = 31
-N_FIGURES = 32
+# The running mean of the rewards of a table, and by how many steps USUAL_REWARD outnumbered all others:
+# infinite once an episode has terminated
+CENTRE = 32
+VOTES = 33
+N_FIGURES = 34
 # If errors are monitored, a running mean for every cell and the weight of each mean follow the figures.
 
 # The tally, int64: searches of the codebook, and their comparisons with planes and distances to cells

@@ -170,7 +170,7 @@ def test_steps_follow_the_equations(local_model, space, trace_decay, terminated,
         learner, about_codevectors(h, book, temperature), about_codevectors(v, book, temperature)
     )
     twin.dense = dense
-    learner.numbers.figures[layout.DENSE] = float(dense)
+    learner.numbers.figures[layout.DENSE] = 30_000.0 * dense
     twin.steps = int(learner.numbers.counters[layout.LEARNING_STEPS])
     points = rng.uniform(-1, 1, (40, 2))
     if space is BOX:  # the critic has explained much so far

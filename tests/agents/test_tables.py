@@ -20,6 +20,15 @@ def argmax(values, draw):
     return best[int(draw * len(best))]
 
 
+def votes(rewards):
+    """By how many the most frequent reward outnumbers all others, or less (Boyer and Moore)."""
+    usual, lead = None, 0
+    for reward in rewards:
+        usual = reward if lead == 0 else usual
+        lead += 1 if reward == usual else -1
+    return lead
+
+
 class Table:
     """Watkins' Q(lambda) with dutch traces, George and Powell's stepsizes, and a novelty beside it.
 
@@ -36,10 +45,33 @@ class Table:
         self.gamma_halving, self.known = gamma_halving, 0
         self.exploring, self.exploratory = False, False
         self.outcomes, self.recent, self.waiting = {}, [], 0
+        self.rewards, self.mean, self.dense = [], 0.0, None  # whether rewards are dense, once known
 
     @property
     def gamma(self):
-        return min(1 - 0.003 / (1 + self.known / self.gamma_halving), 0.999)
+        gamma = min(1 - 0.003 / (1 + self.known / self.gamma_halving), 0.999)
+        return gamma - (gamma - 0.96) * np.exp(-self.steps / 10_000) if self.dense else gamma
+
+    @property
+    def steps(self):
+        return self.known + self.in_step
+
+    @property
+    def centre(self):
+        return self.mean if self.dense else 0.0
+
+    def follow(self, reward, terminated):
+        """The running mean of dense rewards, until an episode terminates."""
+        if terminated:
+            self.q += max(self.centre, 0.0) / (1 - self.gamma)
+            self.dense = False
+        if self.dense is False:
+            return
+        self.rewards.append(reward)
+        n = len(self.rewards)
+        self.mean += min(1.0, 5 / (n + 4)) * (reward - self.mean)
+        if n == 1000:
+            self.dense = votes(self.rewards) <= 100
 
     def choose(self, state, values, begins):
         draws = self.rng.random(4)
@@ -66,7 +98,7 @@ class Table:
         end = after is None
         self.novelty[pair] = self.visits[pair] ** -0.5 + 0.97 * (0 if end else self.novelty[after].max())
         if len(set(self.outcomes[pair])) == 1:
-            self.q[pair] = reward + self.gamma * (0 if end else self.q[after].max())
+            self.q[pair] = reward - self.centre + self.gamma * (0 if end else self.q[after].max())
 
     def look_back(self, ended):
         self.renew(self.recent[-1])
@@ -76,7 +108,9 @@ class Table:
             self.waiting = 0
 
     def learn(self, pair, reward, best, after):
-        error = reward + self.gamma * (0.0 if after is None else best) - self.q[pair]
+        self.in_step = 1
+        self.follow(reward, after is None)
+        error = reward - self.centre + self.gamma * (0.0 if after is None else best) - self.q[pair]
         self.trace *= 0.0 if self.exploratory else self.gamma * self.lam
         alpha = self.stepsize(pair, error)
         self.trace[pair] += alpha * (1 - self.trace[pair])
@@ -84,7 +118,7 @@ class Table:
         self.outcomes.setdefault(pair, []).append((after, reward))
         self.recent.append(pair)
         self.waiting += 1
-        self.known += 1
+        self.known, self.in_step = self.known + 1, 0
 
     def run(self, env, seed, n_steps):
         state, _ = env.reset(seed=seed)
@@ -114,6 +148,38 @@ def test_a_table_of_frozen_lake_is_that_of_numpy(lam, slippery, halving):
     np.testing.assert_allclose(model.learner.q_values, twin.q, atol=1e-9)
     np.testing.assert_array_equal(model.learner.codebook["visits"].T, twin.visits)
     np.testing.assert_allclose(model.learner.codebook["novelty"].T, twin.novelty, atol=1e-9)
+
+
+class Stock(gym.Env):
+    """A stock of up to nine items: orders cost, items are sold and held; it can end at a step."""
+
+    def __init__(self, price, end=None):
+        self.observation_space, self.action_space = spaces.Discrete(10), spaces.Discrete(4)
+        self.price, self.end, self.t = price, end, 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.stock = int(self.np_random.integers(10))
+        return self.stock, {}
+
+    def step(self, action):
+        self.t += 1
+        stock = min(self.stock + int(action), 9)
+        sold = min(stock, int(self.np_random.integers(4)))
+        self.stock = stock - sold
+        reward = self.price * sold - int(action) - 0.3 * self.stock
+        return self.stock, reward, self.t == self.end, self.t % 50 == 0, {}
+
+
+@pytest.mark.parametrize(("price", "end"), [(2.0, None), (3.0, 3000), (0.5, 3000), (3.0, 500)])
+def test_a_table_of_dense_rewards_is_that_of_numpy(price, end):
+    """Values leave out the mean reward, unless an episode has terminated."""
+    model = TwoTimescaleQ(env=Stock(price, end), seed=1).learn(4_000)
+    twin = Table(10, 4, 1, 0.0, np.inf)
+    twin.run(Stock(price, end), 1, 4_000)
+    assert twin.dense is (end is None)
+    np.testing.assert_allclose(model.learner.q_values, twin.q, atol=1e-9)
+    np.testing.assert_array_equal(model.learner.codebook["visits"].T, twin.visits)
 
 
 def test_a_table_has_another_discount_unless_one_is_given(tmp_path):

@@ -31,8 +31,25 @@ after 100 steps, the last visited pairs are replayed in this way, backward, ten 
 the last replay. So what was found at the end of a long path has reached the values at its beginning when
 the next episode starts.
 
+Dense rewards
+-------------
+If the reward changes from step to step and episodes never terminate, values are large sums that hardly
+depend on the action: learning them takes long, and the little that depends on the action is lost in
+their noise. So if no episode terminated in the first `LOOK` steps, and no reward was that of most of
+them, the values leave out a running mean c of the rewards from then on,
+
+    delta = (r - c) + gamma max_b Q(s', b) - Q(s, a)
+
+and the discount factor is smaller at first (`traces.find_discount`). Without terminations, all values
+lack the same c / (1 - gamma), and the greedy policy is the same. If an episode terminates, c is given
+up for good. If it was a gain, it is added to the values again; a loss is not, since the values of
+actions that are not chosen would stay too low.
+
 References
 ----------
+Naik, Wan, Tomar and Sutton, "Reward centering", Reinforcement Learning Conference, 2024. Boyer and
+Moore, "MJRTY: a fast majority vote algorithm", in "Automated Reasoning", 1991, on the most frequent
+reward.
 Watkins, "Learning from Delayed Rewards", 1989. George and Powell, "Adaptive stepsizes for recursive
 estimation with applications in approximate dynamic programming", Machine Learning 65, 2006, eq. 25. Lin,
 "Self-improving reactive agents based on reinforcement learning, planning and teaching", Machine
@@ -40,6 +57,8 @@ Learning 8, 1992 (backward replay of experience).
 """
 
 import math
+
+import numpy as np
 
 from oda_rl._jit import inline_kernel, lean_kernel
 from oda_rl.agents.action_choice import argmax_random, index_of_largest
@@ -82,6 +101,12 @@ LONGEST_WAIT = 100
 REPEATS = 10
 # Stored in place of the next state of a pair if that was terminal
 THE_END = -1.0
+# Steps after which it is known whether rewards are dense; share of them by which those with the most
+# frequent reward may outnumber the others; the mean reward is mostly that of the last 1 / RECENT of all
+# steps
+LOOK, LEAD, RECENT = 1000.0, 0.1, 5.0
+# Steps in which the discount rises if rewards are dense (`traces.find_discount`)
+SHORT_STEPS = 10_000.0
 
 
 def fields(sizes):
@@ -171,6 +196,13 @@ def find_stepsize(block, pair, n_actions, extra, place, error):
     return alpha
 
 
+@inline_kernel
+def find_centre(state):
+    """The mean reward that values leave out; 0 unless rewards are dense."""
+    figures = open_numbers(state).figures
+    return figures[names.CENTRE] if figures[names.DENSE] > 0.0 else 0.0
+
+
 @lean_kernel
 def renew(state, pair):
     """Compute the novelty of a pair again, and its value if its next state and reward never changed."""
@@ -190,7 +222,7 @@ def renew(state, pair):
     block[novelty + taken, place] = 1.0 / math.sqrt(visits) + NOVELTY_DISCOUNT * newest
     if block[led_to + 2 * n_actions, place] == 0.0:
         catch_up(state, branch)
-        reward = block[led_to + n_actions, place]
+        reward = block[led_to + n_actions, place] - find_centre(state)
         block[taken, place] = reward + find_discount(state) * best
 
 
@@ -209,6 +241,39 @@ def replay_pairs(state, env, pair, ended):
         memory.waiting[env] = 0
 
 
+@lean_kernel
+def add_centre(state):
+    """Give up the mean reward that values leave out: if it is a gain, they contain it again."""
+    branches, lost = open_branches(state), max(find_centre(state), 0.0) / (1.0 - find_discount(state))
+    open_numbers(state).figures[names.DENSE] = 0.0
+    for k in range(branches.payload.shape[0]):
+        catch_up(state, k)
+        values = branches.payload[k, : open_scratch(state).values.shape[0]]
+        for a in range(values.shape[0]):
+            for i in range(values.shape[1]):
+                values[a, i] += lost
+
+
+@inline_kernel
+def follow_rewards(state, reward, terminated):
+    """Update the mean reward, and determine from the first rewards whether they are dense."""
+    figures = open_numbers(state).figures
+    n, votes = figures[names.KNOWN_STEPS] + 1.0, figures[names.VOTES]
+    if terminated and votes < np.inf:
+        figures[names.VOTES] = np.inf  # for good
+        if figures[names.DENSE] > 0.0:
+            add_centre(state)
+    elif votes < np.inf:
+        figures[names.CENTRE] += min(1.0, RECENT / (n + RECENT - 1.0)) * (reward - figures[names.CENTRE])
+        if n <= LOOK:
+            if votes == 0.0:
+                figures[names.USUAL_REWARD] = reward
+            figures[names.VOTES] += 1.0 if reward == figures[names.USUAL_REWARD] else -1.0
+            figures[names.DENSE] = (
+                SHORT_STEPS if n == LOOK and figures[names.VOTES] <= LEAD * LOOK else 0.0
+            )
+
+
 @inline_kernel
 def learn(state, env, reward, best_next, cell):
     """One step of Watkins' Q(lambda); `cell` is the next state, `best_next` its largest value.
@@ -223,7 +288,8 @@ def learn(state, env, reward, best_next, cell):
     block, first = branches.payload[branch], first_trace(env, n_actions, n_actions)
     catch_up(state, branch)
 
-    error = reward + find_discount(state) * best_next
+    follow_rewards(state, reward, cell == THE_END)
+    error = reward - find_centre(state) + find_discount(state) * best_next
     error -= block[taken, place]
     if not abs(error) < LARGEST_ERROR:
         return False

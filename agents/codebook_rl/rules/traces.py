@@ -58,8 +58,9 @@ MEAN_RATE = 1e-4
 LEAST_WEIGHT = 0.5
 # Returns are well explained above this share of their variance.
 EXPLAINED = 0.9
-# The discount factor at first if rewards are dense, and the steps in which its difference falls by 1 / e
-SHORT_DISCOUNT, SHORT_STEPS = 0.96, 30_000.0
+# The discount factor at first if rewards are dense; the figure DENSE has the steps in which its
+# difference from the usual one falls to 1 / e
+SHORT_DISCOUNT = 0.96
 
 
 @inline_kernel
@@ -219,9 +220,9 @@ def find_discount(state):
     known = figures[names.KNOWN_STEPS]
     gamma, fall = settings[names.GAMMA], 1.0 + known / settings[names.GAMMA_HALVING]
     gamma = max(gamma, min(gamma + (1.0 - gamma) * (1.0 - 1.0 / fall), 1.0 - 1.0 / LONGEST))
-    if figures[names.DENSE] == 1.0 and gamma > SHORT_DISCOUNT:
+    if figures[names.DENSE] > 0.0 and gamma > SHORT_DISCOUNT:
         steps = open_numbers(state).counters[names.LEARNING_STEPS]
-        gamma -= (gamma - SHORT_DISCOUNT) * math.exp(-steps / SHORT_STEPS)
+        gamma -= (gamma - SHORT_DISCOUNT) * math.exp(-steps / figures[names.DENSE])
     return gamma
 
 
