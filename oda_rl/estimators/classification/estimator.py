@@ -176,7 +176,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     >>> bool(model.score(X[1::2], y[1::2]) > 0.93)
     True
     >>> model.predict_proba(X[:1]).round(2)
-    array([[1., 0., 0.]])
+    array([[0.99, 0.01, 0.01]])
     """
 
     max_codevectors: int | Literal["auto"] = "auto"
