@@ -1,6 +1,7 @@
 """Local models of cells: the interface of user-defined ones, settings, and the annealer."""
 
 import math
+from functools import cache
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -98,8 +99,14 @@ class Quadratic:
     @staticmethod
     def features(X: Array) -> Array:
         """The basis functions: 1, the inputs, and their products."""
-        i, j = np.triu_indices(X.shape[1])
+        i, j = _pairs(X.shape[1])
         return np.column_stack([np.ones(len(X)), X, X[:, i] * X[:, j]])
+
+
+@cache
+def _pairs(d: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The pairs of d coordinates, each once; finding them takes longer than a step with one sample."""
+    return np.triu_indices(d)
 
 
 class ModelSettings(NamedTuple):
