@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
 from oda_rl._effects import Effects, FeatureSums, stacked
+from oda_rl._replicates import means_of_replicates
 from oda_rl._statistics import KNOTS, Ranks, standardised
 from oda_rl._types import Array
 from oda_rl.resolutions.base import BaseMap
@@ -109,7 +110,7 @@ class EffectMap(AddingMap):
         found = None
         if y is not None:
             outputs = np.asarray(y, dtype=np.float64).reshape(len(samples), -1)
-            found = Effects.of(samples, outputs, weight)
+            found = Effects.of(*means_of_replicates(samples, outputs, weight))
         self.feature_, self.knots_, self.values_ = Effects.none() if found is None else found[0]
 
     def check_fitted(self) -> None:

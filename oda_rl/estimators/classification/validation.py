@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
+from oda_rl._replicates import EqualRows
 from oda_rl._types import Array, Labels
 from oda_rl.estimators.classification.annealing import ClassData, anneal, codebooks, temperature_of
 from oda_rl.estimators.classification.book import ERROR, ClassBook, log_loss, log_probabilities
@@ -16,7 +17,6 @@ from oda_rl.estimators.classification.local_logits import (
     LogitTrial,
 )
 from oda_rl.estimators.classification.logit_trials import Split, choose_logits
-from oda_rl.estimators.copies import Copies
 from oda_rl.estimators.feature_scaling import Moments
 from oda_rl.estimators.progress import begin_stage
 from oda_rl.estimators.session import Run
@@ -76,7 +76,7 @@ def choose(
     n_folds: int,
     rng: np.random.Generator,
     estimator: Any,
-    copies: Copies | None,
+    copies: EqualRows | None,
 ) -> tuple[Choice, LeftOut | None]:
     """Choose the level and the widths with the least loss on held-out samples, by cross-validation.
 
@@ -112,7 +112,7 @@ def choose(
 
 
 def _folds(
-    data: ClassData, n_folds: int, rng: np.random.Generator, copies: Copies | None
+    data: ClassData, n_folds: int, rng: np.random.Generator, copies: EqualRows | None
 ) -> list[Split]:
     """Folds of all classes that do not divide copies; none if a class has less than two rows."""
     labels = data.labels if copies is None else data.labels[copies.first]

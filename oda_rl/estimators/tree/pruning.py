@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from oda_rl._replicates import replicates
 from oda_rl._types import Array
 from oda_rl.estimators.classification.book import probabilities
 from oda_rl.estimators.classification.validation import LEAST, POWERS, best_power
@@ -170,8 +171,11 @@ def _leave_out(growth: "Growth", data: Data, n_parts: int) -> Iterator[Part]:
     task, settings, features = growth.task, growth.settings, growth.tree.features
     rng, n = np.random.default_rng(growth.entropy), len(data.weight)
     # Stratify the parts by class: else a class with more samples in a part has fewer to learn it from.
-    part, kinds = np.empty(n, dtype=np.int64), data.targets if task.by_labels else np.zeros(n)
-    part[np.lexsort((rng.uniform(size=n), kinds))] = np.arange(n) % n_parts
+    kinds, same = data.targets if task.by_labels else np.zeros(n), replicates(data.samples)
+    kinds = kinds if same is None else kinds[same.first]
+    part = np.empty(len(kinds), dtype=np.int64)
+    part[np.lexsort((rng.uniform(size=len(kinds)), kinds))] = np.arange(len(kinds)) % n_parts
+    part = part if same is None else part[same.place]
     many = SAMPLES_PER_FEATURE * max(features.n_features(i) for i in range(len(features))) > n
     for i in range(n_parts):
         rest, left_out = np.flatnonzero(part != i), np.flatnonzero(part == i)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oda_rl._effects import Effects, knots_of
+from oda_rl._replicates import replicates
 from oda_rl._statistics import KNOTS, have_tails
 from oda_rl._types import Array
 from oda_rl.estimators.regression.pilot import LEAST_RELEVANCE, relevance_of
@@ -129,9 +130,12 @@ def features_for(
 
 def _losses_left_out(trial: Trial, settings: TreeSettings, data: Data, sizes: tuple[int, int]) -> Array:
     """Losses in [0, 1] of a tree of two thirds of the samples on a third; of few, on all thirds."""
-    n, losses = len(data.weight), []
-    order = np.random.default_rng(n).permutation(n)  # leaves the generator of the tree unchanged
+    n, losses, same = len(data.weight), [], replicates(data.samples)
+    # This generator leaves that of the tree unchanged.
+    order = np.random.default_rng(n).permutation(n if same is None else len(same.first))
     thirds = np.array_split(order, 3)
+    if same is not None:
+        thirds = [np.flatnonzero(np.isin(same.place, third)) for third in thirds]
     for i in range(3 if n < FEW else 1):
         train = data.take(np.concatenate([*thirds[i + 1 :], *thirds[:i]]))
         test, rng = data.take(thirds[i]), np.random.default_rng(n)
