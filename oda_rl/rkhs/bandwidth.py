@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from oda_rl._types import Array
+from oda_rl._replicates import replicates
+from oda_rl._types import Array, Labels
 from oda_rl.estimators.feature_scaling import deviations
 from oda_rl.rkhs.functional_sgd import SQUARED
 from oda_rl.rkhs.held_out import N_COMPARED, N_LEARNED, held_out_loss
@@ -34,6 +35,20 @@ def root_mean_variance(samples: Array, weight: Array) -> float:
     return float(np.sqrt(np.mean(np.where(varying, deviation, 0.0) ** 2)))
 
 
+def _rows_apart(
+    samples: Array, n: int, n_compared: int, rng: np.random.Generator
+) -> tuple[Labels, Labels]:
+    """Some rows at random, and others up to `n` that are no replicates of these."""
+    same = replicates(samples)
+    if same is None:
+        rows = rng.permutation(len(samples))[:n]
+        return rows[:n_compared], rows[n_compared:]
+    place = rng.permutation(len(same.first))[same.place]
+    rows = np.argsort(place, kind="stable")[:n]
+    compared, others = rows[:n_compared], rows[n_compared:]
+    return compared, others[~np.isin(place[others], place[compared])]
+
+
 class Trials:
     """Kernel machines with several bandwidths that learn from the same samples.
 
@@ -54,10 +69,10 @@ class Trials:
         self.n_outputs = outputs.shape[1] if rules.kind >= SQUARED else int(outputs.max()) + 1
         n = min(len(samples), N_LEARNED + N_COMPARED)
         self.n_compared = n * N_COMPARED // (N_LEARNED + N_COMPARED)
-        rows = rng.permutation(len(samples))[:n]
-        self.compared = [part[rows[: self.n_compared]] for part in (samples, outputs, weight)]
-        self.learned = [part[rows[self.n_compared :]] for part in (samples, outputs, weight)]
-        self.orders = [rng.permutation(n - self.n_compared) for _ in range(n_passes)]
+        compared, learned = _rows_apart(samples, n, self.n_compared, rng)
+        self.compared = [part[compared] for part in (samples, outputs, weight)]
+        self.learned = [part[learned] for part in (samples, outputs, weight)]
+        self.orders = [rng.permutation(len(learned)) for _ in range(n_passes)]
         adapt = tuple(name for name in rules.adapt if name != "bandwidth")
         self.rules = replace(rules, adapt=adapt)
         self.losses: dict[float, float] = {}

@@ -6,6 +6,7 @@ from sklearn.datasets import load_diabetes, make_classification, make_friedman1
 from sklearn.metrics import log_loss
 
 from oda_rl import MultiResolutionODA, ODAClassifier, ODARegressor
+from oda_rl.rkhs import KernelSGDRegressor
 
 MODELS = {
     "regressor": ODARegressor,
@@ -55,12 +56,15 @@ def test_copies_count_as_weights(name):
     np.testing.assert_array_equal(copied.predict(X), weighted.predict(X))
 
 
-@pytest.mark.parametrize("kind", [ODARegressor, lambda **own: MultiResolutionODA(ODARegressor(), **own)])
+@pytest.mark.parametrize(
+    "kind",
+    [ODARegressor, lambda **own: MultiResolutionODA(ODARegressor(), **own), KernelSGDRegressor],
+)
 def test_repeated_measurements_are_as_good_as_their_means(kind):
     X, y = make_friedman1(1100, 8, random_state=1)
-    noise = np.random.default_rng(0).normal(size=(100, 10))
-    rows, targets = np.repeat(X[:100], 10, axis=0), (y[:100, None] + noise).ravel()
-    shuffled = np.random.default_rng(1).permutation(1000)
+    noise = np.random.default_rng(0).normal(size=(100, 20))
+    rows, targets = np.repeat(X[:100], 20, axis=0), (y[:100, None] + noise).ravel()
+    shuffled = np.random.default_rng(1).permutation(2000)
     model = kind(random_state=0).fit(rows[shuffled], targets[shuffled])
     means = kind(random_state=0).fit(X[:100], y[:100] + noise.mean(axis=1))
     assert model.score(X[100:], y[100:]) > means.score(X[100:], y[100:]) - 0.05
