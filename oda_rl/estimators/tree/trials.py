@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from oda_rl._effects import Effects, knots_of
 from oda_rl._replicates import replicates
 from oda_rl._statistics import KNOTS, have_tails
-from oda_rl._types import Array
+from oda_rl._types import Array, Labels
 from oda_rl.estimators.regression.pilot import LEAST_RELEVANCE, relevance_of
 from oda_rl.estimators.targets import Data
 from oda_rl.estimators.tree.features import Features, check_targets_of, maps_of
@@ -117,25 +117,34 @@ def features_for(
     best = Trial(maps, False)
     if tried and resolutions is None:
         losses: Array | None = None
+        thirds: list[Labels] = []
         for trial in trials_for(settings, data):
             if trial.maps is None and best.weighed:
                 continue
-            losses = _losses_left_out(best, settings, data, sizes) if losses is None else losses
+            if losses is None:
+                thirds = _thirds(data.samples)
+                losses = _losses_left_out(best, settings, data, sizes, thirds)
             trial = trial if trial.maps is not None else trial._replace(maps=best.maps)
-            after = _losses_left_out(trial, settings, data, sizes)
+            after = _losses_left_out(trial, settings, data, sizes, thirds)
             if is_better(losses, after, trial.z):
                 best, losses = trial, after
     return _fit_features(best, settings, data, rng)
 
 
-def _losses_left_out(trial: Trial, settings: TreeSettings, data: Data, sizes: tuple[int, int]) -> Array:
-    """Losses in [0, 1] of a tree of two thirds of the samples on a third; of few, on all thirds."""
-    n, losses, same = len(data.weight), [], replicates(data.samples)
+def _thirds(samples: Array) -> list[Labels]:
+    """The rows of samples in three parts, at random, with replicates together."""
+    n, same = len(samples), replicates(samples)
     # This generator leaves that of the tree unchanged.
     order = np.random.default_rng(n).permutation(n if same is None else len(same.first))
     thirds = np.array_split(order, 3)
-    if same is not None:
-        thirds = [np.flatnonzero(np.isin(same.place, third)) for third in thirds]
+    return thirds if same is None else [np.flatnonzero(np.isin(same.place, own)) for own in thirds]
+
+
+def _losses_left_out(
+    trial: Trial, settings: TreeSettings, data: Data, sizes: tuple[int, int], thirds: list[Labels]
+) -> Array:
+    """Losses in [0, 1] of a tree of two thirds of the samples on a third; of few, on all thirds."""
+    n, losses = len(data.weight), []
     for i in range(3 if n < FEW else 1):
         train = data.take(np.concatenate([*thirds[i + 1 :], *thirds[:i]]))
         test, rng = data.take(thirds[i]), np.random.default_rng(n)
