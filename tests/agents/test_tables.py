@@ -46,6 +46,7 @@ class Table:
         self.exploring, self.exploratory = False, False
         self.outcomes, self.recent, self.waiting = {}, [], 0
         self.rewards, self.mean, self.dense = [], 0.0, None  # whether rewards are dense, once known
+        self.in_step = 0  # 1 while a step is learned from
 
     @property
     def gamma(self):

@@ -258,20 +258,22 @@ def add_centre(state):
 def follow_rewards(state, reward, terminated):
     """Update the mean reward, and determine from the first rewards whether they are dense."""
     figures = open_numbers(state).figures
-    n, votes = figures[names.KNOWN_STEPS] + 1.0, figures[names.VOTES]
-    if terminated and votes < np.inf:
-        figures[names.VOTES] = np.inf  # for good
+    if figures[names.VOTES] == np.inf:  # an episode has terminated
+        return
+    if terminated:
+        figures[names.VOTES] = np.inf
         if figures[names.DENSE] > 0.0:
             add_centre(state)
-    elif votes < np.inf:
-        figures[names.CENTRE] += min(1.0, RECENT / (n + RECENT - 1.0)) * (reward - figures[names.CENTRE])
-        if n <= LOOK:
-            if votes == 0.0:
-                figures[names.USUAL_REWARD] = reward
-            figures[names.VOTES] += 1.0 if reward == figures[names.USUAL_REWARD] else -1.0
-            figures[names.DENSE] = (
-                SHORT_STEPS if n == LOOK and figures[names.VOTES] <= LEAD * LOOK else 0.0
-            )
+        return
+    n = figures[names.KNOWN_STEPS] + 1.0
+    figures[names.CENTRE] += min(1.0, RECENT / (n + RECENT - 1.0)) * (reward - figures[names.CENTRE])
+    if n > LOOK:
+        return
+    if figures[names.VOTES] == 0.0:
+        figures[names.USUAL_REWARD] = reward
+    figures[names.VOTES] += 1.0 if reward == figures[names.USUAL_REWARD] else -1.0
+    if n == LOOK and figures[names.VOTES] <= LEAD * LOOK:
+        figures[names.DENSE] = SHORT_STEPS
 
 
 @inline_kernel
