@@ -23,10 +23,10 @@ train: $(READY)
 compare: $(READY)
 	@$(BIN)/python scripts/compare.py $(ARGS)
 
-# Three workers have no core for each, but many tests wait for processes that they have begun. Each
-# of these would compile torch and all else again where the shell says that nothing is to be kept.
+# A worker for each of two cores; a third makes the others wait for it. Each of these would compile
+# torch and all else again where the shell says that nothing is to be kept.
 test: $(DEV_READY)
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 docs: $(DOCS_READY)
 	@rm -rf build/docs docs/api/generated

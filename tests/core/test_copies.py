@@ -62,9 +62,9 @@ def test_copies_count_as_weights(name):
 )
 def test_repeated_measurements_are_as_good_as_their_means(kind):
     X, y = make_friedman1(1100, 8, random_state=1)
-    noise = np.random.default_rng(0).normal(size=(100, 20))
-    rows, targets = np.repeat(X[:100], 20, axis=0), (y[:100, None] + noise).ravel()
-    shuffled = np.random.default_rng(1).permutation(2000)
+    noise = np.random.default_rng(0).normal(size=(100, 12))
+    rows, targets = np.repeat(X[:100], 12, axis=0), (y[:100, None] + noise).ravel()
+    shuffled = np.random.default_rng(1).permutation(1200)
     model = kind(random_state=0).fit(rows[shuffled], targets[shuffled])
     means = kind(random_state=0).fit(X[:100], y[:100] + noise.mean(axis=1))
     assert model.score(X[100:], y[100:]) > means.score(X[100:], y[100:]) - 0.05
