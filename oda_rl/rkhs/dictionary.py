@@ -22,8 +22,9 @@ from oda_rl._jit import inline_kernel, lean_kernel, vector_kernel
 
 # A point whose kernel function is within this squared distance of the span of the others would only add
 # rounding errors to the inverse: it is expressed by the others instead. The squared distance of point j
-# is 1 / (K^-1)_jj.
-DEPENDENT = 1e-6
+# is 1 / (K^-1)_jj. Errors of an inverse that is updated grow with the square of its entries: for one
+# tenth of this distance, they would exceed the largest residual between two checks.
+DEPENDENT = 1e-5
 # The residual (Gram matrix times its inverse, minus the unit matrix) from which on the inverse is wrong
 LARGEST_RESIDUAL = 1e-4
 

@@ -6,7 +6,7 @@ from scipy.special import softmax
 
 from oda_rl import KernelSGDClassifier, KernelSGDRegressor
 from oda_rl.datasets import make_multidist
-from oda_rl.rkhs.dictionary import Dictionary, factorise, rebuild
+from oda_rl.rkhs.dictionary import DEPENDENT, Dictionary, factorise, rebuild
 from oda_rl.rkhs.functional_sgd import FIRST_STATE, HINGE, SQUARED
 from oda_rl.rkhs.hyperparameters import Rules
 from oda_rl.rkhs.machine import KernelMachine
@@ -142,6 +142,18 @@ class Chain:
                 self.fitness -= max(self.size, 0.0) * np.log(self.value / before)
 
 
+def add_points(D, W, x, steps, d):
+    """Add samples as points one after the other; one that the others span is expressed by them."""
+    for point, step in zip(x, steps, strict=True):
+        row = kernel(point[None], D, d)[0]
+        span = np.linalg.solve(kernel(D, D, d), row)
+        if 1.0 - row @ span < DEPENDENT:
+            W = W + np.outer(span, step)
+        else:
+            D, W = np.vstack([D, point]), np.vstack([W, step])
+    return D, W
+
+
 def adaptive_twin(x, y, rules, draws):
     """BARRETTE with the squared loss; returns the points, the weights and the values that it took."""
     reach, rate, batch = rules.reach, rules.fitness_rate, rules.batch_size
@@ -177,7 +189,7 @@ def adaptive_twin(x, y, rules, draws):
                 chain.credit(gain, abs(gain))
         used = eta.value
         last, steps = x[t : t + n], -used / batch * np.array(slopes)
-        D, W = np.vstack([D, last]), np.vstack([(1 - used * lam.value * n / batch) * W, steps])
+        D, W = add_points(D, (1 - used * lam.value * n / batch) * W, last, steps, d)
         D, W = komp(D, W, d, rules.parsimony * used**1.5)
         since += n
         if since >= max(32, rules.slowing * (t + n)):
@@ -304,18 +316,19 @@ def test_factorising():
     np.testing.assert_allclose(gram @ found, np.eye(n), atol=1e-8)
 
 
+@pytest.mark.parametrize("seed", [100, 101, 105])
 @pytest.mark.parametrize("parsimony", [0.0, 1e-4])
 @pytest.mark.parametrize("adapt", [(), ("bandwidth",)])
-def test_the_inverse_stays_right_if_hardly_any_point_is_dropped(parsimony, adapt):
+def test_the_inverse_stays_right_if_hardly_any_point_is_dropped(parsimony, adapt, seed):
     """New points make earlier ones almost dependent on the others."""
-    rng = np.random.default_rng(100)
+    rng = np.random.default_rng(seed)
     x = np.cumsum(rng.normal(size=(3000, 1)), axis=0)
     y = np.sin(x / 5.0)
     rules = Rules(SQUARED, 3.0, 0.5, 1e-6, batch_size=4, parsimony=parsimony, adapt=adapt)
     machine = KernelMachine(1, 1, rules, rng)
-    for t in range(0, 3000, 100):
-        machine.learn(x[t : t + 100], y[t : t + 100], np.ones(100))
+    for t in range(0, 3000, 20):
+        machine.learn(x[t : t + 20], y[t : t + 20], np.ones(20))
         n = machine.n_points
         gram = kernel(machine.points, machine.points, machine.value_of("bandwidth"))
-        np.testing.assert_allclose(gram @ machine.dictionary.inverse[:n, :n], np.eye(n), atol=0.01)
+        np.testing.assert_allclose(gram @ machine.dictionary.inverse[:n, :n], np.eye(n), atol=0.002)
     assert np.abs(machine(x[-500:]) - y[-500:]).mean() < 0.1
