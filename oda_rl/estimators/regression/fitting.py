@@ -17,6 +17,7 @@ from oda_rl.estimators.regression.local_models import (
     ModelAnnealer,
     ModelSettings,
 )
+from oda_rl.estimators.regression.overlap import FROM_MIDDLE, Descent, choose_softness
 from oda_rl.estimators.regression.pilot import learn_pilot
 from oda_rl.estimators.regression.scaling import (
     RangeOf,
@@ -71,7 +72,9 @@ def fit_best(run: "RegressionRun", samples: Array, weight: Array) -> None:
         """Fit with other models and effects; keep this fit, and return True, if it is clearly better."""
         nonlocal score
         other = run.untrained(models, effects)
-        other_score = fit_once(other, samples, weight, **how)
+        ranked = how.get("ranked", False)  # distances are others then, and so is the best overlap
+        descent = FROM_MIDDLE if ranked else Descent.beside(run.softness, clearly * score)
+        other_score = fit_once(other, samples, weight, descent=descent, **how)
         if not other_score < clearly * score:
             return False
         score = other_score
@@ -147,10 +150,12 @@ def fit_once(
     ranked: bool = False,
     range_of: RangeOf = usual_range,
     least: float = 0.0,
+    descent: Descent = FROM_MIDDLE,
 ) -> float:
     """Fit an untrained run once; return the cross-validated error.
 
     Inputs are `ranked` or not, and bounded by `range_of`; new samples have an error of at least `least`.
+    Overlaps are tried by this `descent`.
     The error is infinite unless built-in models are fitted to all samples at the end.
     """
     d, score, samples, models = run.n_inputs, np.inf, run.insert_effects(samples), run.models
@@ -171,14 +176,14 @@ def fit_once(
     run.figures[INPUT_DISTORTION] = mixture.width_of_cells(scaled[:, :d], codevectors[:, :d], weight)
     if run.settings.finish:
         if run.own is None:
-            score = refit(run, standard, weight)
+            score = refit(run, standard, weight, descent)
         else:
             refit_own(run, standard, weight)
         measure_noise(run, standard, weight, max(score, least))
     return score
 
 
-def refit(run: "RegressionRun", standard: Array, weight: Array) -> float:
+def refit(run: "RegressionRun", standard: Array, weight: Array, descent: Descent = FROM_MIDDLE) -> float:
     """Fit all local models together by least squares, with the overlap that cross-validation favours.
 
     Parameters
@@ -189,6 +194,8 @@ def refit(run: "RegressionRun", standard: Array, weight: Array) -> float:
         Standardised samples.
     weight : ndarray of shape (n_samples,)
         Of the samples.
+    descent : Descent
+        Where overlaps are tried.
 
     Returns
     -------
@@ -210,7 +217,7 @@ def refit(run: "RegressionRun", standard: Array, weight: Array) -> float:
         )
 
     if run.models.softness == "auto":
-        run.softness, found = mixture.choose_softness(fit)
+        run.softness, found = choose_softness(fit, descent)
     else:
         found = fit(run.softness)
     assert isinstance(run.annealer, ModelAnnealer)

@@ -167,20 +167,21 @@ def _fit_best(data: _Data, scales: tuple[Array, ...], rng: np.random.Generator) 
     n, d = data.inputs.shape
     landmarks = data.inputs[rng.choice(n, min(n, LANDMARKS, max(NUMBERS // d, 1)), replace=False)]
     few, some = data.few(), landmarks[:FEW_LANDMARKS]
-    best: tuple[float, Array, bool] | None = None
+    best, choice, middle = np.inf, (np.ones(d), True), len(WIDTHS) // 2
     for scale in scales:
         unit = float(np.median(pdist(some * scale)))
         lengths = scale / (unit if unit > 0.0 else 1.0)
         for smooth in (True, False):
-            score, width = _best_width(few, some, lengths, smooth)
-            if best is None or score < best[0]:
-                best = score, lengths / width, smooth
-    assert best is not None
-    return _fit(data, landmarks, *best[1:])
+            score, middle = _best_width(few, some, lengths, smooth, middle)
+            if score < best:
+                best, choice = score, (lengths / WIDTHS[middle], smooth)
+    return _fit(data, landmarks, *choice)
 
 
-def _best_width(data: _Data, landmarks: Array, lengths: Array, smooth: bool) -> tuple[float, float]:
-    """The least error found by descent along `WIDTHS`, from the middle, and its width."""
+def _best_width(
+    data: _Data, landmarks: Array, lengths: Array, smooth: bool, best: int
+) -> tuple[float, int]:
+    """The least error, by a descent along `WIDTHS` from index `best`, and the index of its width."""
     scores: dict[int, float] = {}
 
     def at(i: int) -> float:
@@ -188,10 +189,9 @@ def _best_width(data: _Data, landmarks: Array, lengths: Array, smooth: bool) -> 
             scores[i] = _fit(data, landmarks, lengths / WIDTHS[i], smooth).score
         return scores[i]
 
-    best = len(WIDTHS) // 2
     while (least := min(range(max(best - 1, 0), min(best + 2, len(WIDTHS))), key=at)) != best:
         best = least
-    return at(best), WIDTHS[best]
+    return at(best), best
 
 
 def _fit(data: _Data, landmarks: Array, scale: Array, smooth: bool) -> _Tried:

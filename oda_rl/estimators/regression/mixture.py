@@ -5,7 +5,6 @@ Arrays of cells and local models in kernels are laid out as in `codebook.learnin
 (n_samples, n_inputs), in the units of the distance.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,8 +30,6 @@ LEAST_SINGULAR = 0.1
 # Least width of cells as a part of their spacing: that of cells that divide an interval. Codevectors are
 # the same but for rounding up to this part of the largest squared distance.
 LEAST_WIDTH, SAME = 1.0 / 12.0, 1e-18
-# Overlaps that are tried by cross-validation.
-SOFTNESSES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 
 
 @kernel
@@ -226,20 +223,6 @@ def _models_of(parts: Array, base: Array, codevectors: Array, width: float) -> A
         theta[:, 0] -= np.einsum("kdm,kd->mk", slopes, codevectors)
         theta[:, 1:] = (base[1:] + slopes).transpose(2, 1, 0)
     return theta.reshape(-1, k)
-
-
-def choose_softness(fit: Callable[[float], Mixture]) -> tuple[float, Mixture]:
-    """The overlap with the least score, and its mixture, by descent on `SOFTNESSES` from the middle."""
-    middle = len(SOFTNESSES) // 2
-    found = {i: fit(SOFTNESSES[i]) for i in (middle, middle + 1)}
-    step = 1 if found[middle + 1].score < found[middle].score else -1
-    best = middle + 1 if step > 0 else middle
-    while 0 <= best + step < len(SOFTNESSES):
-        found[best + step] = fit(SOFTNESSES[best + step])
-        if not found[best + step].score < found[best].score:
-            break
-        best += step
-    return SOFTNESSES[best], found[best]
 
 
 def mixture_columns(inputs: Array, codevectors: Array, temperature: float, linear: bool) -> Array:
