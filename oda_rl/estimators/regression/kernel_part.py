@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from oda_rl.estimators.regression.session import RegressionRun
 
 # Maximum number of landmarks; those with which widths are compared; least samples for a kernel.
-LANDMARKS, FEW_LANDMARKS, FEWEST = 800, 400, 60
+LANDMARKS, FEW_LANDMARKS, FEWEST = 800, 250, 60
 # Maximum number of coordinates of all landmarks together.
 NUMBERS = 20_000
 # Length scales that are tried, in median distances of landmarks.
