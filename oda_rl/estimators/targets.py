@@ -191,7 +191,7 @@ def check_data(
     if targets == "none":
         samples = check_samples(estimator, divergence, X, reset=reset)
         found: NDArray[Any] = np.zeros(len(samples), dtype=np.int64)
-    elif targets == "classes" and isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "biu":
+    elif targets == "classes" and isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "biuU":
         samples, found = check_samples(estimator, divergence, X, reset=reset), y
         if len(y) != len(samples):  # integers need no other check
             check_consistent_length(samples, y)

@@ -236,7 +236,11 @@ def added_of(
         if len(classes) == len(added):  # no new class has come in a stream since the fit of the map
             added = [f"score of {one}" for one in classes]
     location = tree.layers[cell.layer].location[:, [cell.number]].T
-    found = tree.features.scalings[place].back(location) if sample is None else own.transform(sample)
+    found = (
+        own.transform_checked(sample)
+        if sample is not None
+        else tree.features.scalings[place].back(location)
+    )
     return dict(zip(added, found[0, d:].tolist(), strict=True))
 
 

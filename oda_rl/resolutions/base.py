@@ -87,6 +87,13 @@ class BaseMap(TransformerMixin, BaseEstimator):
         check_is_fitted(self, self._fitted)
         return self._transform(validate_data(self, X, dtype=np.float64, reset=False))
 
+    def transform_checked(self, samples: Array) -> Array:
+        """As `transform`, for samples (n_samples, n_features) that an estimator has checked already.
+
+        For a single sample, checks take a hundred times as long as most maps.
+        """
+        return self._transform(samples)
+
     @available_if(lambda self: self._has_inverse())
     def inverse_transform(self, X: ArrayLike) -> Array:
         """Map features, such as codevectors, back to the units of the data, if the map has an inverse.

@@ -186,7 +186,8 @@ class FeatureMap(BaseMap):
 
     def _apply(self, samples: Array) -> Array:
         with _errors_named(self.name):
-            found = self.map_.transform(samples)
+            own = isinstance(self.map_, BaseMap)
+            found = (self.map_.transform_checked if own else self.map_.transform)(samples)
         try:
             features = np.asarray(found, dtype=np.float64)
         except (TypeError, ValueError) as error:

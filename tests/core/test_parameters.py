@@ -5,7 +5,11 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 from model_files import with_header
+from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
+from sklearn.decomposition import PCA
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import oda_rl
 from oda_rl import quantization, storage
@@ -179,6 +183,26 @@ def test_the_container_of_set_output_is_stored(cls, container, tmp_path):
         np.testing.assert_array_equal(found, model.transform(X))
     again.save(tmp_path / "again")
     assert (tmp_path / "again.npz").read_bytes() == (tmp_path / "model.npz").read_bytes()
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_a_global_container_of_transforms_changes_no_model(cls, tmp_path):
+    """With scikit-learn set to pandas, maps within an estimator would return data frames, too."""
+    model = small(cls)
+    if cls is oda_rl.MultiResolutionODA:
+        own = make_pipeline(StandardScaler(), PCA(1))
+        model.set_params(estimator=oda_rl.ODAClassifier(), layers=2, resolutions=[own, None])
+    plain = clone(model).fit(X, Y)
+    with config_context(transform_output="pandas"):
+        model.fit(X, Y)
+        assert np.array_equal(model.predict(X), plain.predict(X))
+        assert np.array_equal(cls.load(model.save(tmp_path / "model")).predict(X), plain.predict(X))
+        if hasattr(model, "partial_fit"):
+            model.partial_fit(X[:2], Y[:2])
+            plain.partial_fit(X[:2], Y[:2])
+        assert np.array_equal(model.predict(X), plain.predict(X))
+        if hasattr(model, "transform"):
+            assert np.array_equal(model.transform(X), plain.set_output(transform="default").transform(X))
 
 
 def test_only_known_containers_of_set_output_are_read_from_a_file(tmp_path):

@@ -129,7 +129,9 @@ class Features:
             known = outputs[:, 0] if outputs.shape[1] == 1 else outputs
         for one in maps:
             points = (
-                samples if one is None else one.fit_weighted(samples, known, weight).transform(samples)
+                samples
+                if one is None
+                else one.fit_weighted(samples, known, weight).transform_checked(samples)
             )
             if one is not None:
                 divergence.check(points, one.name)
@@ -233,7 +235,7 @@ class Features:
         elif linear is not None:
             points = samples @ linear[0] + linear[1]
         else:
-            points = one.transform(samples)
+            points = one.transform_checked(samples)
         return np.ascontiguousarray(self.scalings[place](points))
 
     def affine(self, layer: int) -> tuple[Array, Array] | None:
@@ -268,7 +270,7 @@ class Features:
         for one, n in zip(maps, state["n_features"], strict=True):
             if one is None:
                 continue
-            found = one.transform(np.eye(2, state["n_raw"]))
+            found = np.asarray(one.transform(np.eye(2, state["n_raw"])))
             if found.shape[1] != n or not np.abs(found).max() <= LARGEST:
                 raise ValueError(f"{one.name} must return {n} features of magnitude up to {LARGEST:g}.")
         scalings = [Scaling(**scaling) for scaling in state["scalings"]]

@@ -93,13 +93,15 @@ class TreeSession(Refining):
     def observe(self, data: Data) -> None:
         """Learn from samples in order: each goes down to its leaf and trains the candidate there."""
         tree, self._concluded = self.tree, False
-        at = self.add_to_root(data, tree.features(0, data.samples))
+        scaled = tree.features(0, data.samples)
+        at = self.add_to_root(data, scaled)
         for depth in count():
             going = self._train(depth, at, data)
             if len(going) == 0:
                 break
-            at, data = at[going], data.take(going)
-            scaled, closest = tree.features(depth, data.samples), np.empty(len(at))
+            at, data, scaled, closest = at[going], data.take(going), scaled[going], np.empty(len(going))
+            if depth > 0 and not tree.features.same(depth, depth - 1):
+                scaled = tree.features(depth, data.samples)
             tree.descend(depth, scaled, at, closest)
             self.add(tree.layers[depth + 1], at, scaled, data, closest)
 

@@ -288,15 +288,16 @@ class Tree:
         closest : ndarray of shape (n,)
             Divergences from the codevectors of these cells.
         """
-        rows = np.arange(len(samples))
-        at = np.zeros(len(samples), dtype=np.int64)
+        rows, at = np.arange(len(samples)), np.zeros(len(samples), dtype=np.int64)
+        scaled = self.features(0, samples)
         for layer, cells in enumerate(self.layers[:-1]):
             on = cells.count[at] > 0
             if not on.all():
-                rows, at = rows[on], at[on]
+                rows, at, scaled = rows[on], at[on], scaled[on]
             if len(rows) == 0:
                 return
-            scaled = self.features.some(layer, samples, rows)
+            if layer > 0 and not self.features.same(layer, layer - 1):
+                scaled = self.features.some(layer, samples, rows)
             closest = np.empty(len(rows))
             self.descend(layer, scaled, at, closest)
             yield layer + 1, scaled, rows, at.copy(), closest
