@@ -23,8 +23,8 @@ from oda_rl.estimators.targets import Data
 CELLS, SAMPLES, SOFTNESS, SLOPES = 60, 4000, 4.0, 1000
 # Slopes are differences between so many standard deviations of an input above and below.
 STEP = 0.2
-# Number of pilots for `relevance_of`.
-ROUNDS = 2
+# Number of pilots for `relevance_of`, and of their cells, at most: trees are no better with more.
+ROUNDS, FEW_CELLS = 2, 30
 # Least relevance of an input.
 LEAST_RELEVANCE = 0.02
 
@@ -37,6 +37,7 @@ def learn_pilot(
     n_inputs: int,
     followed: Array | None,
     rng: np.random.Generator,
+    most: int = CELLS,
 ) -> tuple[Array, Array]:
     """Learn a mixture of linear models over a first partition, which is annealed with `settings`.
 
@@ -45,14 +46,15 @@ def learn_pilot(
 
     `standard` (n_samples, n_inputs + n_outputs) are standardised inputs and outputs, with their
     `weight`; `metric` (n_inputs + n_outputs,) is how much standard deviations count in the distance. The
-    cells of the pilot follow the inputs and, unless None, `followed` (n_samples, n_outputs).
+    cells of the pilot, `most` or fewer, follow the inputs and, unless None, `followed` (n_samples,
+    n_outputs).
 
     Returns predictions of the standardised outputs (n_samples, n_outputs), and how much a standard
     deviation of each input should count in the distance (n_inputs,), the largest 1.
     """
     n, d = len(standard), n_inputs
     # The pilot is temporary, so that it may have more cells than the final model.
-    k = min(CELLS, most_cells(1 + d))
+    k = min(most, most_cells(1 + d))
     settings = settings._replace(max_codevectors=k, finish=False, max_samples=None)
     chosen = np.arange(n) if n <= SAMPLES else rng.choice(n, SAMPLES, replace=False)
     weight = weight[chosen] / weight[chosen].mean()
@@ -106,6 +108,6 @@ def relevance_of(settings: Settings, data: Data, rng: np.random.Generator) -> Ar
     scaling = Scaling.of(samples, data.weight, d, 1.0, usual_range)
     standard, followed = scaling.with_outputs(samples, d), None
     for _ in range(ROUNDS):
-        own = settings, standard, data.weight, scaling.metric, d, followed, rng
+        own = settings, standard, data.weight, scaling.metric, d, followed, rng, FEW_CELLS
         followed, scaling.metric[:d] = learn_pilot(*own)
     return np.asarray(scaling.metric[:d])
