@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from oda_rl._types import Array, Labels
 from oda_rl.storage import written_whole
@@ -48,10 +48,22 @@ def no_ticks(*panels: Axes) -> None:
         axes.set_aspect("equal")
 
 
+class FewTicks(LogLocator):
+    """Ticks at 1, 3, 10 and so on, or at few round numbers where the axis has less than a decade."""
+
+    def __init__(self) -> None:
+        super().__init__(subs=(1.0, 3.0))
+
+    def tick_values(self, vmin: float, vmax: float) -> Any:
+        """The places of the ticks from `vmin` to `vmax`."""
+        narrow = 0.0 < vmin < vmax < 10.0 * vmin
+        return (MaxNLocator(3) if narrow else super()).tick_values(vmin, vmax)
+
+
 def plain_log_axis(axes: Axes, digits: str = ",.0f") -> None:
     """Make the x axis logarithmic, with plain numbers on it."""
     axes.set_xscale("log")
-    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+    axes.xaxis.set_major_locator(FewTicks())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:{digits}}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
 
