@@ -193,7 +193,7 @@ def check_data(
         found: NDArray[Any] = np.zeros(len(samples), dtype=np.int64)
     elif targets == "classes" and isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "biuU":
         samples, found = check_samples(estimator, divergence, X, reset=reset), y
-        if len(y) != len(samples):  # integers need no other check
+        if len(y) != len(samples):  # integers and texts need no other check
             check_consistent_length(samples, y)
     elif targets == "outputs" and not reset and _is_as_before(estimator, X) and _is_plain(y, (1, 2)):
         samples, found = check_samples(estimator, divergence, X, reset=reset), np.asarray(y)

@@ -72,9 +72,8 @@ def fit_best(run: "RegressionRun", samples: Array, weight: Array) -> None:
         """Fit with other models and effects; keep this fit, and return True, if it is clearly better."""
         nonlocal score
         other = run.untrained(models, effects)
-        ranked = how.get("ranked", False)  # distances are others then, and so is the best overlap
-        descent = FROM_MIDDLE if ranked else Descent.beside(run.softness, clearly * score)
-        other_score = fit_once(other, samples, weight, descent=descent, **how)
+        how = {"descent": Descent.beside(run.softness, clearly * score)} | how
+        other_score = fit_once(other, samples, weight, **how)
         if not other_score < clearly * score:
             return False
         score = other_score
@@ -92,7 +91,8 @@ def fit_best(run: "RegressionRun", samples: Array, weight: Array) -> None:
         chosen = effects
         improves(models, 1.0, effects)  # with more inputs, pilots vary more
     if have_tails(inputs, weight):
-        improves(models, CLEARLY, chosen, ranked=True)
+        # between ranks distances are others, and so is the best overlap
+        improves(models, CLEARLY, chosen, ranked=True, descent=FROM_MIDDLE)
         if are_cut(inputs, weight):
             before = run.rng.bit_generator.state
             if not improves(models, CLEARLY, chosen, range_of=range_seen):
@@ -155,8 +155,8 @@ def fit_once(
     """Fit an untrained run once; return the cross-validated error.
 
     Inputs are `ranked` or not, and bounded by `range_of`; new samples have an error of at least `least`.
-    Overlaps are tried by this `descent`.
-    The error is infinite unless built-in models are fitted to all samples at the end.
+    Overlaps are tried by this `descent`. The error is infinite unless built-in models are fitted to all
+    samples at the end.
     """
     d, score, samples, models = run.n_inputs, np.inf, run.insert_effects(samples), run.models
     scaling = Scaling.of(samples, weight, d, models.output_weight, range_of, ranked).widening(d)
@@ -183,7 +183,7 @@ def fit_once(
     return score
 
 
-def refit(run: "RegressionRun", standard: Array, weight: Array, descent: Descent = FROM_MIDDLE) -> float:
+def refit(run: "RegressionRun", standard: Array, weight: Array, descent: Descent) -> float:
     """Fit all local models together by least squares, with the overlap that cross-validation favours.
 
     Parameters

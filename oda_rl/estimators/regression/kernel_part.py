@@ -167,14 +167,14 @@ def _fit_best(data: _Data, scales: tuple[Array, ...], rng: np.random.Generator) 
     n, d = data.inputs.shape
     landmarks = data.inputs[rng.choice(n, min(n, LANDMARKS, max(NUMBERS // d, 1)), replace=False)]
     few, some = data.few(), landmarks[:FEW_LANDMARKS]
-    best, choice, middle = np.inf, (np.ones(d), True), len(WIDTHS) // 2
+    best, choice, width = np.inf, (np.ones(d), True), len(WIDTHS) // 2
     for scale in scales:
         unit = float(np.median(pdist(some * scale)))
         lengths = scale / (unit if unit > 0.0 else 1.0)
         for smooth in (True, False):
-            score, middle = _best_width(few, some, lengths, smooth, middle)
+            score, width = _best_width(few, some, lengths, smooth, width)
             if score < best:
-                best, choice = score, (lengths / WIDTHS[middle], smooth)
+                best, choice = score, (lengths / WIDTHS[width], smooth)
     return _fit(data, landmarks, *choice)
 
 

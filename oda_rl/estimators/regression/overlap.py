@@ -23,7 +23,7 @@ class Descent(NamedTuple):
     @classmethod
     def beside(cls, overlap: float, score: float) -> "Descent":
         """For a fit that must reach a `score`, beside one for which this `overlap` was the best."""
-        return cls(overlap if overlap in SOFTNESSES else FROM_MIDDLE.start, GIVE_UP * score)
+        return cls(overlap, GIVE_UP * score)
 
 
 FROM_MIDDLE = Descent()
