@@ -21,9 +21,16 @@ class _AnnealedConfig(Config):
     )
     has_critic: ClassVar[bool]
     # Defaults that None stands for: without a table of states, and with one
-    usual: ClassVar[MappingProxyType[str, tuple[float, float]]] = MappingProxyType({})
+    usual: ClassVar[MappingProxyType[str, tuple[float, float]]] = MappingProxyType(
+        {"gamma": (0.99, 0.997), "trace_decay": (0.9, 0.0)}
+    )
 
-    gamma: float = setting(0.99, "Initial discount factor.", "[0, 1)", group="Objective")
+    gamma: float | None = setting(
+        None,
+        "Initial discount factor. Default: 0.99, or 0.997 in a table of states.",
+        "[0, 1)",
+        group="Objective",
+    )
     gamma_halving: float | None = setting(
         None,
         "1 - gamma decays as 1 / (1 + steps / gamma_halving), down to 0.001; TwoTimescaleAC counts "
@@ -32,8 +39,11 @@ class _AnnealedConfig(Config):
         "(0, inf]",
     )
     minimise: bool = setting(False, "Whether the environment returns costs to minimise, not rewards.")
-    trace_decay: float = setting(
-        0.9, "Lambda of the eligibility traces: how far back errors are propagated.", "[0, 1]"
+    trace_decay: float | None = setting(
+        None,
+        "Lambda of the eligibility traces: how far back errors are propagated. Default: 0.9, or 0 in "
+        "a table of states, where frequent exploration cuts the traces.",
+        "[0, 1]",
     )
     tree: bool = setting(
         False,
@@ -207,20 +217,7 @@ class TwoTimescaleConfig(_AnnealedConfig):
 
     has_critic: ClassVar[bool] = False
     actor_rate: ClassVar[float | None] = None
-    usual = MappingProxyType({"gamma": (0.99, 0.997), "trace_decay": (0.9, 0.0)})
 
-    gamma: float | None = setting(  # type: ignore[assignment]
-        None,
-        "Initial discount factor. Default: 0.99, or 0.997 in a table of states.",
-        "[0, 1)",
-        group="Objective",
-    )
-    trace_decay: float | None = setting(  # type: ignore[assignment]
-        None,
-        "Lambda of the eligibility traces: how far back errors are propagated. Default: 0.9, or 0 in "
-        "a table of states, where frequent exploration cuts the traces.",
-        "[0, 1]",
-    )
     codebook: Literal["shared", "per_action"] = setting(
         "shared",
         "One codebook whose cells hold a value for each action, or a codebook for each action.",

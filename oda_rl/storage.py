@@ -41,7 +41,7 @@ from oda_rl._archive import (
 from oda_rl._schema import NotStoredError, RefusedError, Schema, check
 
 FORMAT = "oda_rl"
-VERSION = 7
+VERSION = 8
 # Most characters of a name that the name of its temporary file begins and ends with
 MOST_KEPT = 20
 SB3 = "_stable_baselines3_version"
@@ -289,6 +289,10 @@ class _ForeignError(Exception):
     """A file is not a model file of this package; the message gives the reason."""
 
 
+class _OtherVersionError(Exception):
+    """A model file is of another version; the message gives both."""
+
+
 @contextmanager
 def _explained(file: Any, name: str) -> Iterator[zipfile.ZipFile]:
     start = file.read(64)
@@ -300,6 +304,8 @@ def _explained(file: Any, name: str) -> Iterator[zipfile.ZipFile]:
             yield archive
     except (ModelFileError, Warning):  # a warning is raised only if the user has made it an error
         raise
+    except _OtherVersionError as error:
+        raise ModelFileError(f"{name} cannot be loaded: {error}.") from error
     except _ForeignError as error:
         raise ModelFileError(f"{name} is not a model file of oda_rl: {error}.") from error
     except NotStoredError as error:
@@ -317,7 +323,7 @@ def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
     names = archive.namelist()
     if HEADER not in names:
         if "header.npy" in names and b'"format": "oda_rl"' in read_plain(archive, "header.npy"):
-            raise _ForeignError(f"its format version is 1 instead of {VERSION}, from {EARLIER}")
+            raise _OtherVersionError(f"its format version is 1 instead of {VERSION}, from {EARLIER}")
         if SB3 in names:
             raise _ForeignError(
                 "it is a model of Stable-Baselines3: load it with that package, or distill it with "
@@ -337,7 +343,7 @@ def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
         raise _ForeignError(f"it has an invalid format version, {version!r}")
     if version != VERSION:
         found = "a newer version of oda_rl: upgrade oda_rl" if version > VERSION else EARLIER
-        raise _ForeignError(f"its format version is {version} instead of {VERSION}, from {found}")
+        raise _OtherVersionError(f"its format version is {version} instead of {VERSION}, from {found}")
     if not isinstance(header.get("kind"), str) or not isinstance(header.get("state"), dict):
         raise DamagedError(f"its {HEADER} does not declare a kind and a state")
     return header

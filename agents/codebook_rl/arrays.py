@@ -85,25 +85,26 @@ class Sizes:
 
         Raises a ValueError if the table would be too large.
         """
-        n_coordinates, options = len(actions.centre), actions.options if config.has_critic else ()
+        has_critic = config.has_critic and not n_states  # tables have Q values
+        n_coordinates, options = len(actions.centre), actions.options if has_critic else ()
         if n_states * actions.n_actions > MOST_PAIRS:
             raise ValueError(
                 f"A table of {n_states:,} states and {actions.n_actions:,} actions has more values "
                 f"than the {MOST_PAIRS:,} that are supported: reduce the number of states or actions."
             )
-        is_joint = actions.is_continuous and not config.has_critic
+        is_joint = actions.is_continuous and not has_critic
         table, tree = n_states > 0, config.tree and not n_states
         return cls(
             n_observed=n_observed,
             n_joint=n_coordinates if is_joint else 0,
-            n_actions=_count_preferences(actions) if config.has_critic else actions.n_actions,
+            n_actions=_count_preferences(actions) if has_critic else actions.n_actions,
             n_command=actions.commands.shape[1],
             n_envs=n_envs,
             max_cells=n_states or config.plan_growth(is_joint).max_cells,
             linear=config.local_model == "linear" and not table,
             per_action=config.codebook == "per_action" and not table,
             near_branches=config.count_near_branches(is_joint) if tree else int(table),
-            has_critic=config.has_critic,
+            has_critic=has_critic,
             n_coordinates=n_coordinates,
             is_table=table,
             options=options,
@@ -152,7 +153,7 @@ class Sizes:
     @property
     def n_recent(self) -> int:
         """State-action pairs that are stored to be replayed."""
-        return table_q.N_RECENT if self.is_table and not self.has_critic else 0
+        return table_q.N_RECENT if self.is_table else 0
 
     @property
     def payload(self) -> dict[str, tuple[int, str]]:

@@ -56,7 +56,6 @@ class TwoTimescaleLearner(ActingLearner):
     # Overridden by learners with another rule
     config_class: ClassVar[Any] = TwoTimescaleConfig
     rule: ClassVar[Any] = q_lambda
-    table_rule: ClassVar[Any] = table_q
     scale_class: ClassVar[type[ObservationScale]] = ObservationScale
 
     def __init__(
@@ -203,7 +202,7 @@ class TwoTimescaleLearner(ActingLearner):
         """Create a cell for each state, and learn from the first step on."""
         self.scale.count_from_low()
         self.slow.number_states(self.counts)
-        self.table_rule.begin(self.slow.codebook, self.sizes, self.config.learning_rate, 0.0)
+        table_q.begin(self.slow.codebook, self.sizes, self.config.learning_rate, 0.0)
         self.numbers.counters[names.PHASE] = names.LEARNING
         self.numbers.figures[names.NEXT_SLOW] = np.inf
         self._load_cells()

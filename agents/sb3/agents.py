@@ -1,6 +1,6 @@
 """The two-timescale agents: Q-learning, and an actor-critic."""
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from oda_rl.agents.actions import MOST_COMBINATIONS
 from oda_rl.agents.config import TwoTimescaleACConfig, TwoTimescaleConfig
@@ -28,6 +28,19 @@ AS_PRINTED: dict[str, Any] = {
 
 class CodebookAlgorithm(OnlineAlgorithm):
     """Base class of the two-timescale agents, with discrete actions or those of a bounded Box."""
+
+    config_class: ClassVar[Any]
+    knows_tables = True
+
+    @property
+    def gamma(self) -> float:
+        """The initial discount factor in use; its default is larger in a table of states."""
+        seen = getattr(self, "observations", None)
+        return self.config.find("gamma", seen is not None and seen.is_table)
+
+    @gamma.setter
+    def gamma(self, value: float | None) -> None:
+        self.set_hyperparameters(gamma=value)
 
     def decode(self, env: int, action: int) -> Any:
         """Convert a discrete `action`, or the continuous one that was chosen, for environment `env`."""
@@ -85,19 +98,8 @@ class TwoTimescaleQ(CodebookAlgorithm):
     """
 
     config_class = TwoTimescaleConfig
-    knows_tables = True
     learner_path = "codebook_rl.learner.TwoTimescaleLearner"
     learner: "TwoTimescaleLearner"
-
-    @property
-    def gamma(self) -> float:
-        """The initial discount factor in use; its default is larger in a table of states."""
-        seen = getattr(self, "observations", None)
-        return self.config.find("gamma", seen is not None and seen.is_table)
-
-    @gamma.setter
-    def gamma(self, value: float | None) -> None:
-        self.set_hyperparameters(gamma=value)
 
     @classmethod
     def papers(cls, env: Any, **options: Any) -> Self:
@@ -139,8 +141,10 @@ class TwoTimescaleAC(CodebookAlgorithm):
     draws one if `deterministic` is False. For a Box the deterministic action lies between the mean and
     the mode of its distribution.
 
-    Observations are those of `TwoTimescaleQ`, with one cell for each state if they are discrete. The
-    scale of Boxes is estimated from their bounds and from a warm-up. Discrete, MultiDiscrete and
+    Observations are those of `TwoTimescaleQ`. If they are entirely discrete, each state is a cell with
+    Q values in place of an actor, as in that agent: a table has no errors of approximation, and its Q
+    values can be learned while the behaviour explores far more than the actor would. The scale of Boxes
+    is estimated from their bounds and from a warm-up. Discrete, MultiDiscrete and
     MultiBinary actions are enumerated; each part of an action with several parts is drawn by its own
     preferences. For a bounded Box of actions the actor learns the two parameters of a Beta distribution
     for each coordinate, values start at the largest reward that ended an episode while the codebook
@@ -152,7 +156,7 @@ class TwoTimescaleAC(CodebookAlgorithm):
         Codevectors in use.
     n_parameters : int
         Numbers stored to act.
-    learner : ActorCriticLearner
+    learner : ActorCriticLearner, or TwoTimescaleLearner for a table of states
         What has been learned: `learner.codevectors` in the environment's own units,
         `learner.probabilities(observations)` or `learner.distributions(observations)`, and
         `learner.state_values(observations)`.
@@ -174,7 +178,7 @@ class TwoTimescaleAC(CodebookAlgorithm):
     """
 
     config_class = TwoTimescaleACConfig
-    knows_tables = True
     most_actions = MOST_COMBINATIONS
     learner_path = "codebook_rl.actor_learner.ActorCriticLearner"
+    table_learner_path = TwoTimescaleQ.learner_path
     learner: "ActorCriticLearner"

@@ -46,11 +46,8 @@ SPACES: dict[str, dict[str, Range]] = {
 }
 """Search spaces by the name of the agent."""
 # Hyperparameters without effect in a table of states: its cells are fixed, and there is no warm-up. The
-# rule of TwoTimescaleQ there (`rules.table_q`) has its own stepsizes, initial values and exploration.
-IDLE_IN_TABLES = {
-    "TwoTimescaleAC": {"softness", "max_cells", "warmup_steps"},
-    "TwoTimescaleQ": SPACES["TwoTimescaleQ"].keys() - {LACK + "gamma", LACK + "trace_decay"},
-}
+# rule there (`rules.table_q`) has its own stepsizes, initial values and exploration.
+USED_IN_TABLES = {LACK + "gamma", LACK + "trace_decay"}
 
 
 def suggest(trial: Any, space: Mapping[str, Range]) -> dict[str, Any]:
@@ -109,7 +106,7 @@ def defaults_of(model: Any) -> dict[str, Any]:
     }
     found = {}
     for name in SPACES[agent]:
-        if learner.sizes.is_table and name in IDLE_IN_TABLES[agent]:
+        if learner.sizes.is_table and name not in USED_IN_TABLES:
             continue
         plain = name.removeprefix(LACK)
         value = getattr(model.config, plain)

@@ -193,8 +193,8 @@ def test_pickles_are_not_read(tmp_path):
 @pytest.mark.parametrize(
     ("version", "message"),
     [
-        (storage.VERSION + 1, "newer version of oda_rl: upgrade"),
-        (storage.VERSION - 1, "earlier version of oda_rl: train the model again"),
+        (storage.VERSION + 1, "cannot be loaded: .* newer version of oda_rl: upgrade"),
+        (storage.VERSION - 1, "cannot be loaded: .* earlier version of oda_rl: train the model again"),
     ]
     + [(value, "invalid format version") for value in (0, -1, True, "2", 2.0, None)],
 )
