@@ -58,6 +58,11 @@ class ActionCodec:
         self._start = int(space.start) if isinstance(space, spaces.Discrete) else 0
 
     @property
+    def has_parts(self) -> bool:
+        """Whether a discrete action has several parts, which an actor draws one by one."""
+        return len(self.options) > 1
+
+    @property
     def is_continuous(self) -> bool:
         """Whether actions are continuous."""
         return self._table is None

@@ -252,7 +252,8 @@ def _learner(agent: Any, around: Any, sizes: Sizes) -> Schema:
     config = agent.config_class(**around["hyperparameters"])
     actions, observations = _codecs(agent, around)
     sizes["obs"] = observations.n_features
-    return agent._learner_class(observations.is_table).schema(config, actions, observations, sizes["E"])
+    kind = agent._learner_class(actions, observations)
+    return kind.schema(config, actions, observations, sizes["E"])
 
 
 def _last_is_one(agent: Any, state: Any, sizes: Sizes) -> None:

@@ -88,8 +88,8 @@ class ActingLearner(RecordingLearner):
 
     @property
     def gamma(self) -> float:
-        """The initial discount factor, whose default depends on whether there is a table of states."""
-        return self.config.find("gamma", self.sizes.is_table)
+        """The initial discount factor, whose default is larger for a table of Q values."""
+        return self.config.find("gamma", self.sizes.has_table_values)
 
     # -- what was learned ------------------------------------------------------------------------
 

@@ -30,9 +30,9 @@ class ActorCriticLearner(ActorWarmUp):
     *Learning*: as with Q values, but without random actions. In place of Q values a cell has the
     preferences of the actor, in `codebook["q"]`, and a state value, in `codebook["v"]`.
 
-    It has no table of states: agents use a `TwoTimescaleLearner` for one. With continuous actions, the
-    preferences are those of `oda_rl.agents.beta_policy`, two for each
-    coordinate.
+    With discrete states, agents have it only for actions of several parts; otherwise they have the Q
+    values of a `TwoTimescaleLearner`. With continuous actions, the preferences are those of
+    `oda_rl.agents.beta_policy`, two for each coordinate.
 
     A policy may stay in a small part of what random actions reach, or go far beyond it. So each time the
     number of steps has doubled, the scale is estimated again from observations of the last half of all
@@ -45,6 +45,7 @@ class ActorCriticLearner(ActorWarmUp):
 
     config_class: ClassVar[Any] = TwoTimescaleACConfig
     rule: ClassVar[Any] = actor_critic
+    table_rule: ClassVar[Any] = actor_critic
     scale_class: ClassVar[type[ObservationScale]] = BlendedScale
     _former: FormerCells | None = None  # the previous codebook, while a new one grows
     _remembered: NDArray[np.float64] = np.empty((0, 0))

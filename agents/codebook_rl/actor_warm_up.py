@@ -73,6 +73,11 @@ class ActorWarmUp(TwoTimescaleLearner):
     def _only_actions_cost(self) -> bool:
         return self.record.only_actions_cost(float(self.numbers.settings[names.SIGN]), self.actions)
 
+    def _open_table(self) -> None:
+        figures = self.numbers.figures  # there is no warm-up whose episodes could be worse or better
+        figures[[names.LEAST_RETURN, names.TERMINATED_RETURN]] = -np.inf
+        super()._open_table()
+
     def _end_warm_up(self) -> None:
         figures = self.numbers.figures
         figures[names.COMMON_VALUE] = self._common_value()

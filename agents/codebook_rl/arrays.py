@@ -85,7 +85,7 @@ class Sizes:
 
         Raises a ValueError if the table would be too large.
         """
-        has_critic = config.has_critic and not n_states  # tables have Q values
+        has_critic = config.has_critic and (not n_states or actions.has_parts)
         n_coordinates, options = len(actions.centre), actions.options if has_critic else ()
         if n_states * actions.n_actions > MOST_PAIRS:
             raise ValueError(
@@ -151,14 +151,19 @@ class Sizes:
         return self.near_branches * names.BRANCH_WIDTH or self.capacity
 
     @property
+    def has_table_values(self) -> bool:
+        """Whether each state has Q values of its own (`rules.table_q`)."""
+        return self.is_table and not self.has_critic
+
+    @property
     def n_recent(self) -> int:
         """State-action pairs that are stored to be replayed."""
-        return table_q.N_RECENT if self.is_table else 0
+        return table_q.N_RECENT if self.has_table_values else 0
 
     @property
     def payload(self) -> dict[str, tuple[int, str]]:
         """Fields of a cell's payload: those of the learning rule, and the frequency of visits."""
-        rule: Any = actor_critic if self.has_critic else table_q if self.is_table else q_lambda
+        rule: Any = table_q if self.has_table_values else actor_critic if self.has_critic else q_lambda
         return {**rule.fields(self), "density": (1, "count")}
 
     @property
@@ -189,10 +194,10 @@ def fill_numbers(numbers: names.Numbers, sizes: Sizes, config: CodebookConfig, h
     of_numbers = ACTOR_RATE / max(1, len(sizes.options))
     default_rate = CONTINUOUS_ACTOR_RATE if sizes.n_coordinates else of_numbers
     for index, value in {
-        names.GAMMA: config.find("gamma", sizes.is_table),
+        names.GAMMA: config.find("gamma", sizes.has_table_values),
         names.GAMMA_HALVING: config.find_gamma_halving(sizes.n_coordinates > 0),
         names.SIGN: -1.0 if config.minimise else 1.0,
-        names.TRACE_DECAY: config.find("trace_decay", sizes.is_table),
+        names.TRACE_DECAY: config.find("trace_decay", sizes.has_table_values),
         names.SOFTNESS: 0.0 if sizes.is_table else config.softness,
         names.LEARNING_RATE_MIN: config.learning_rate_min,
         names.LEARNING_RATE_HALVING: config.learning_rate_halving,

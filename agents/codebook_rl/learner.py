@@ -56,6 +56,7 @@ class TwoTimescaleLearner(ActingLearner):
     # Overridden by learners with another rule
     config_class: ClassVar[Any] = TwoTimescaleConfig
     rule: ClassVar[Any] = q_lambda
+    table_rule: ClassVar[Any] = table_q
     scale_class: ClassVar[type[ObservationScale]] = ObservationScale
 
     def __init__(
@@ -86,11 +87,12 @@ class TwoTimescaleLearner(ActingLearner):
 
     @classmethod
     def smallest(cls, seed: int = 0, joint: bool = False, table: bool = False) -> Self:
-        """A learner with one coordinate and two (or continuous) actions, to compile its kernels."""
+        """A learner with one coordinate and few (or continuous) actions, to compile its kernels."""
         config = cls.config_class(
             warmup_steps=4, growth_steps=1, growth_cells=2, max_cells=2, samples_per_cell=1
         )
-        actions = ActionCodec(spaces.Box(-1.0, 1.0, (1,)) if joint else spaces.Discrete(2))
+        # of two parts, as an actor has a table only for these
+        actions = ActionCodec(spaces.Box(-1.0, 1.0, (1,)) if joint else spaces.MultiDiscrete([2, 2]))
         counts = np.array([3]) if table else NO_COUNTS
         return cls(1, actions, 1, np.full(1, -1.0), np.ones(1), config, seed, counts)
 
@@ -202,7 +204,7 @@ class TwoTimescaleLearner(ActingLearner):
         """Create a cell for each state, and learn from the first step on."""
         self.scale.count_from_low()
         self.slow.number_states(self.counts)
-        table_q.begin(self.slow.codebook, self.sizes, self.config.learning_rate, 0.0)
+        self.table_rule.begin(self.slow.codebook, self.sizes, self.config.learning_rate, 0.0)
         self.numbers.counters[names.PHASE] = names.LEARNING
         self.numbers.figures[names.NEXT_SLOW] = np.inf
         self._load_cells()

@@ -100,7 +100,7 @@ class DistilledPolicy(OnlineAlgorithm):
         """Do nothing: a table needs no compiled code."""
 
     def _make_learner(self) -> Any:
-        kind: Any = self._learner_class()
+        kind: Any = self._learner_class(self.actions, self.observations)
         seen, env_id = self.observations, getattr(self, "env_id", None)
         PrincipalCodec.refuse(seen, "Distillation is not supported")
         return kind(seen.n_features, self.actions, self.config, seen.names(env_id), env_id)

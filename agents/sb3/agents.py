@@ -34,9 +34,9 @@ class CodebookAlgorithm(OnlineAlgorithm):
 
     @property
     def gamma(self) -> float:
-        """The initial discount factor in use; its default is larger in a table of states."""
-        seen = getattr(self, "observations", None)
-        return self.config.find("gamma", seen is not None and seen.is_table)
+        """The initial discount factor in use; its default is larger for a table of Q values."""
+        learner = vars(self).get("learner")
+        return self.config.find("gamma", False) if learner is None else float(learner.gamma)
 
     @gamma.setter
     def gamma(self, value: float | None) -> None:
@@ -141,10 +141,10 @@ class TwoTimescaleAC(CodebookAlgorithm):
     draws one if `deterministic` is False. For a Box the deterministic action lies between the mean and
     the mode of its distribution.
 
-    Observations are those of `TwoTimescaleQ`. If they are entirely discrete, each state is a cell with
-    Q values in place of an actor, as in that agent: a table has no errors of approximation, and its Q
-    values can be learned while the behaviour explores far more than the actor would. The scale of Boxes
-    is estimated from their bounds and from a warm-up. Discrete, MultiDiscrete and
+    Observations are those of `TwoTimescaleQ`. If they are entirely discrete, each state is a cell, with
+    Q values in place of an actor unless actions have several parts: a table has no errors of
+    approximation, and Q values can be learned while the behaviour explores far more than an actor would.
+    The scale of Boxes is estimated from their bounds and from a warm-up. Discrete, MultiDiscrete and
     MultiBinary actions are enumerated; each part of an action with several parts is drawn by its own
     preferences. For a bounded Box of actions the actor learns the two parameters of a Beta distribution
     for each coordinate, values start at the largest reward that ended an episode while the codebook

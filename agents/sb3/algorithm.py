@@ -57,7 +57,7 @@ class OnlineAlgorithm(Saving):
     config_class: ClassVar[type[Config]] = Config
     # Module and class of the learner, relative to `oda_rl.agents`
     learner_path: ClassVar[str]
-    # The same for a table of states, if it has a learner of its own
+    # The same for a table of states and actions of a single part, if these have a learner of their own
     table_learner_path: ClassVar[str | None] = None
     # Whether the learner can keep a table of states, given the `counts` of values of each coordinate
     knows_tables: ClassVar[bool] = False
@@ -144,8 +144,9 @@ class OnlineAlgorithm(Saving):
         super().__setattr__(name, value)
 
     @classmethod
-    def _learner_class(cls, table: bool = False) -> "type[Learner]":
-        """The class of the learner, or that for a `table` of states, imported when an agent is made."""
+    def _learner_class(cls, actions: ActionCodec, observations: ObservationCodec) -> "type[Learner]":
+        """The class of the learner; its code is imported only when an agent is made."""
+        table = observations.is_table and not actions.has_parts
         path = cls.table_learner_path if table else None
         module, _, name = (path or cls.learner_path).rpartition(".")
         found: type[Learner] = getattr(import_module(f"oda_rl.agents.{module}"), name)
@@ -326,12 +327,12 @@ class OnlineAlgorithm(Saving):
 
     def _load_kernels(self) -> None:
         """Load or compile the learner's compiled code before anything has been learned."""
-        table = self.observations.is_table
-        load_kernels(self._learner_class(table), self.actions.is_continuous, table)
+        kind = self._learner_class(self.actions, self.observations)
+        load_kernels(kind, self.actions.is_continuous, self.observations.is_table)
 
     def _make_learner(self) -> Any:
         seen = self.observations
-        kind: Any = self._learner_class(seen.is_table)
+        kind: Any = self._learner_class(self.actions, seen)
         options = {"counts": seen.counts} if seen.is_table else {}
         low, high = find_bounds(self.env, seen)
         sizes = seen.n_features, self.actions, self.n_envs

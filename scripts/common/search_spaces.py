@@ -45,9 +45,11 @@ SPACES: dict[str, dict[str, Range]] = {
     },
 }
 """Search spaces by the name of the agent."""
-# Hyperparameters without effect in a table of states: its cells are fixed, and there is no warm-up. The
-# rule there (`rules.table_q`) has its own stepsizes, initial values and exploration.
-USED_IN_TABLES = {LACK + "gamma", LACK + "trace_decay"}
+# Hyperparameters that a table of Q values uses: its cells are fixed, there is no warm-up, and the rule
+# (`rules.table_q`) has its own stepsizes, initial values and exploration.
+USED_BY_TABLES = {LACK + "gamma", LACK + "trace_decay"}
+# Hyperparameters without effect on an actor in a table of states
+IDLE_IN_TABLES = {"softness", "max_cells", "warmup_steps"}
 
 
 def suggest(trial: Any, space: Mapping[str, Range]) -> dict[str, Any]:
@@ -106,7 +108,9 @@ def defaults_of(model: Any) -> dict[str, Any]:
     }
     found = {}
     for name in SPACES[agent]:
-        if learner.sizes.is_table and name not in USED_IN_TABLES:
+        if learner.sizes.has_table_values and name not in USED_BY_TABLES:
+            continue
+        if learner.sizes.is_table and name in IDLE_IN_TABLES:
             continue
         plain = name.removeprefix(LACK)
         value = getattr(model.config, plain)

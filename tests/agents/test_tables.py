@@ -275,6 +275,37 @@ def test_both_two_timescale_agents_learn_the_same_table(tmp_path):
     np.testing.assert_array_equal(again.learner.q_values, other.learner.q_values)
 
 
+class PartsEnv(gym.Env):
+    """Any of twelve states; each of three parts of the action that is wrong in it costs a third."""
+
+    right = np.arange(12)[:, None] // [1, 3, 6] % [3, 2, 2]
+
+    def __init__(self):
+        self.observation_space, self.action_space = spaces.Discrete(12), spaces.MultiDiscrete([3, 2, 2])
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t, self.state = 0, int(self.np_random.integers(12))
+        return self.state, {}
+
+    def step(self, action):
+        reward, self.state = np.mean(action == self.right[self.state]), int(self.np_random.integers(12))
+        self.t += 1
+        return self.state, reward - 1.0, False, self.t == 10, {}
+
+
+def test_an_actor_learns_actions_of_several_parts_where_all_returns_are_losses(tmp_path):
+    model = TwoTimescaleAC(env=PartsEnv(), seed=0).learn(6_000)
+    assert (model.gamma, model.n_cells) == (0.99, 12)
+    states = np.arange(12)
+    np.testing.assert_array_equal(model.predict(states, deterministic=True)[0], PartsEnv.right)
+    drawn, _ = model.predict(np.repeat(states, 50), deterministic=False)
+    assert (drawn == np.repeat(PartsEnv.right, 50, axis=0)).mean() > 0.9
+    model.save(tmp_path / "model.npz")
+    again = TwoTimescaleAC.load(tmp_path / "model.npz", env=PartsEnv())
+    np.testing.assert_array_equal(again.predict(states, deterministic=True)[0], PartsEnv.right)
+
+
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_a_table_has_a_cell_for_each_combination(name, tmp_path):
     space, right = PRODUCTS[name]
