@@ -131,8 +131,8 @@ ONLY_COSTS = 30
 # The steps in which the discount rises (`rules.traces`) if rewards are dense, else 0. For an actor, this
 # depends on the warm-up; for a table, on the first steps (`rules.table_q`).
 DENSE = 31
-# The running mean of the rewards of a table, and by how many steps USUAL_REWARD outnumbered all others:
-# infinite once an episode has terminated
+# The mean reward that the values of a table leave out, and by how many steps USUAL_REWARD outnumbered
+# all others: infinite once an episode has terminated
 CENTRE = 32
 VOTES = 33
 N_FIGURES = 34

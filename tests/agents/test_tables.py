@@ -62,17 +62,15 @@ class Table:
         return self.mean if self.dense else 0.0
 
     def follow(self, reward, terminated):
-        """The running mean of dense rewards, until an episode terminates."""
+        """Whether rewards are dense, and the mean of the first, until an episode terminates."""
         if terminated:
             self.q += max(self.centre, 0.0) / (1 - self.gamma)
             self.dense = False
-        if self.dense is False:
-            return
-        self.rewards.append(reward)
-        n = len(self.rewards)
-        self.mean += min(1.0, 5 / (n + 4)) * (reward - self.mean)
-        if n == 1000:
-            self.dense = votes(self.rewards) <= 100
+        if self.dense is None:
+            self.rewards.append(reward)
+            self.mean = np.mean(self.rewards)
+            if len(self.rewards) == 1000:
+                self.dense = votes(self.rewards) <= 100
 
     def choose(self, state, values, begins):
         draws = self.rng.random(4)
@@ -114,6 +112,8 @@ class Table:
         error = reward - self.centre + self.gamma * (0.0 if after is None else best) - self.q[pair]
         self.trace *= 0.0 if self.exploratory else self.gamma * self.lam
         alpha = self.stepsize(pair, error)
+        if self.dense and self.visits[pair] > 1:
+            self.mean += 0.01 * alpha * error
         self.trace[pair] += alpha * (1 - self.trace[pair])
         self.q += error * self.trace
         self.outcomes.setdefault(pair, []).append((after, reward))

@@ -36,13 +36,15 @@ Dense rewards
 If the reward changes from step to step and episodes never terminate, values are large sums that hardly
 depend on the action: learning them takes long, and the little that depends on the action is lost in
 their noise. So if no episode terminated in the first `LOOK` steps, and no reward was that of most of
-them, the values leave out a running mean c of the rewards from then on,
+them, the values leave out a mean reward c from then on,
 
-    delta = (r - c) + gamma max_b Q(s', b) - Q(s, a)
+    delta = (r - c) + gamma max_b Q(s', b) - Q(s, a),       c <- c + 0.01 alpha delta
 
-and the discount factor is smaller at first (`traces.find_discount`). Without terminations, all values
-lack the same c / (1 - gamma), and the greedy policy is the same. If an episode terminates, c is given
-up for good. If it was a gain, it is added to the values again; a loss is not, since the values of
+which begins at the mean of the first `LOOK` rewards, and approaches that of the greedy policy, however
+much the behaviour explores. The error of the first visit of a pair does not count: it is the whole
+value. The discount factor is also smaller at first (`traces.find_discount`). Without terminations, all
+values lack the same c / (1 - gamma), and the greedy policy is the same. If an episode terminates, c is
+given up for good. If it was a gain, it is added to the values again; a loss is not, since the values of
 actions that are not chosen would stay too low.
 
 References
@@ -102,9 +104,8 @@ REPEATS = 10
 # Stored in place of the next state of a pair if that was terminal
 THE_END = -1.0
 # Steps after which it is known whether rewards are dense; share of them by which those with the most
-# frequent reward may outnumber the others; the mean reward is mostly that of the last 1 / RECENT of all
-# steps
-LOOK, LEAD, RECENT = 1000.0, 0.1, 5.0
+# frequent reward may outnumber the others; ratio of the stepsize of the mean reward to that of values
+LOOK, LEAD, CENTRE_RATE = 1000.0, 0.1, 0.01
 # Steps in which the discount rises if rewards are dense (`traces.find_discount`)
 SHORT_STEPS = 10_000.0
 
@@ -256,7 +257,7 @@ def add_centre(state):
 
 @inline_kernel
 def follow_rewards(state, reward, terminated):
-    """Update the mean reward, and determine from the first rewards whether they are dense."""
+    """Determine from the first rewards whether they are dense, and what their mean is."""
     figures = open_numbers(state).figures
     if figures[names.VOTES] == np.inf:  # an episode has terminated
         return
@@ -266,9 +267,9 @@ def follow_rewards(state, reward, terminated):
             add_centre(state)
         return
     n = figures[names.KNOWN_STEPS] + 1.0
-    figures[names.CENTRE] += min(1.0, RECENT / (n + RECENT - 1.0)) * (reward - figures[names.CENTRE])
     if n > LOOK:
         return
+    figures[names.CENTRE] += (reward - figures[names.CENTRE]) / n
     if figures[names.VOTES] == 0.0:
         figures[names.USUAL_REWARD] = reward
     figures[names.VOTES] += 1.0 if reward == figures[names.USUAL_REWARD] else -1.0
@@ -299,6 +300,8 @@ def learn(state, env, reward, best_next, cell):
     decay_traces(state, env)
     extra = first_novelty(state) + taken
     alpha = find_stepsize(block, taken, n_actions, extra, place, error)
+    if figures[names.DENSE] > 0.0 and block[n_actions + taken, place] > 1.0:
+        figures[names.CENTRE] += CENTRE_RATE * alpha * error
 
     mark_alive(env, branch, ledger)
     scale = memory.trace_scale[env]
