@@ -27,7 +27,7 @@ class _AnnealedConfig(Config):
 
     gamma: float | None = setting(
         None,
-        "Initial discount factor. Default: 0.99, or 0.997 in a table of states.",
+        "Initial discount factor. Default: 0.99, or 0.997 in a table of Q values.",
         "[0, 1)",
         group="Objective",
     )
@@ -42,7 +42,7 @@ class _AnnealedConfig(Config):
     trace_decay: float | None = setting(
         None,
         "Lambda of the eligibility traces: how far back errors are propagated. Default: 0.9, or 0 in "
-        "a table of states, where frequent exploration cuts the traces.",
+        "a table of Q values, where frequent exploration cuts the traces.",
         "[0, 1]",
     )
     tree: bool = setting(
