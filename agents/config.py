@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import ClassVar, Literal
 
+from oda_rl.agents.actions import ActionCodec
 from oda_rl.agents.hyperparameters import Config, documented, setting, with_default
 
 
@@ -20,7 +21,7 @@ class _AnnealedConfig(Config):
         ["optimism", "growth_steps", "growth_fraction", "growth_cells", "growth_hold"]
     )
     has_critic: ClassVar[bool]
-    # Defaults that None stands for: without a table of states, and with one
+    # Defaults that None stands for: without a table of Q values, and with one
     usual: ClassVar[MappingProxyType[str, tuple[float, float]]] = MappingProxyType(
         {"gamma": (0.99, 0.997), "trace_decay": (0.9, 0.0)}
     )
@@ -174,8 +175,13 @@ class _AnnealedConfig(Config):
             samples=self.samples_per_cell or most.samples,
         )
 
+    @classmethod
+    def learns_actor(cls, actions: ActionCodec, table: bool) -> bool:
+        """Whether there is an actor with a critic; in a table, only for actions of several parts."""
+        return cls.has_critic and (not table or actions.has_parts)
+
     def find(self, name: str, table: bool) -> float:
-        """The value of `name`, whose default may depend on whether there is a table of states."""
+        """The value of `name`, whose default may depend on whether there is a table of Q values."""
         value = getattr(self, name)
         return float(self.usual[name][table] if value is None else value)
 

@@ -85,7 +85,7 @@ class Sizes:
 
         Raises a ValueError if the table would be too large.
         """
-        has_critic = config.has_critic and (not n_states or actions.has_parts)
+        has_critic = config.learns_actor(actions, n_states > 0)
         n_coordinates, options = len(actions.centre), actions.options if has_critic else ()
         if n_states * actions.n_actions > MOST_PAIRS:
             raise ValueError(

@@ -2,13 +2,15 @@
 
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from oda_rl.agents.actions import MOST_COMBINATIONS
+from oda_rl.agents.actions import MOST_COMBINATIONS, ActionCodec
 from oda_rl.agents.config import TwoTimescaleACConfig, TwoTimescaleConfig
+from oda_rl.agents.observations import ObservationCodec
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 
 if TYPE_CHECKING:
     from oda_rl.agents.codebook_rl.actor_learner import ActorCriticLearner
     from oda_rl.agents.codebook_rl.learner import TwoTimescaleLearner
+    from oda_rl.agents.learner import Learner
 
 
 # Hyperparameters of `TwoTimescaleQ.papers`.
@@ -159,7 +161,7 @@ class TwoTimescaleAC(CodebookAlgorithm):
     learner : ActorCriticLearner, or TwoTimescaleLearner for a table of states
         What has been learned: `learner.codevectors` in the environment's own units,
         `learner.probabilities(observations)` or `learner.distributions(observations)`, and
-        `learner.state_values(observations)`.
+        `learner.state_values(observations)`; for a table of states `learner.q_values`.
 
     References
     ----------
@@ -180,5 +182,10 @@ class TwoTimescaleAC(CodebookAlgorithm):
     config_class = TwoTimescaleACConfig
     most_actions = MOST_COMBINATIONS
     learner_path = "codebook_rl.actor_learner.ActorCriticLearner"
-    table_learner_path = TwoTimescaleQ.learner_path
     learner: "ActorCriticLearner"
+
+    @classmethod
+    def _learner_class(cls, actions: ActionCodec, observations: ObservationCodec) -> "type[Learner]":
+        if cls.config_class.learns_actor(actions, observations.is_table):
+            return super()._learner_class(actions, observations)
+        return TwoTimescaleQ._learner_class(actions, observations)

@@ -57,8 +57,6 @@ class OnlineAlgorithm(Saving):
     config_class: ClassVar[type[Config]] = Config
     # Module and class of the learner, relative to `oda_rl.agents`
     learner_path: ClassVar[str]
-    # The same for a table of states and actions of a single part, if these have a learner of their own
-    table_learner_path: ClassVar[str | None] = None
     # Whether the learner can keep a table of states, given the `counts` of values of each coordinate
     knows_tables: ClassVar[bool] = False
     most_actions: ClassVar[int] = MOST_ACTIONS  # most discrete actions accepted
@@ -146,9 +144,7 @@ class OnlineAlgorithm(Saving):
     @classmethod
     def _learner_class(cls, actions: ActionCodec, observations: ObservationCodec) -> "type[Learner]":
         """The class of the learner; its code is imported only when an agent is made."""
-        table = observations.is_table and not actions.has_parts
-        path = cls.table_learner_path if table else None
-        module, _, name = (path or cls.learner_path).rpartition(".")
+        module, _, name = cls.learner_path.rpartition(".")
         found: type[Learner] = getattr(import_module(f"oda_rl.agents.{module}"), name)
         return found
 
