@@ -1,45 +1,10 @@
-"""Choice of the agent for an environment, and loading of any agent from a model file."""
+"""Loading of any agent from a model file."""
 
 import os
 from typing import Any
 
-import gymnasium as gym
-
 from oda_rl import agents, storage
-from oda_rl.agents.observations import ObservationCodec
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
-
-
-def default_agent(env: str | gym.Env) -> type[OnlineAlgorithm]:
-    """Return the agent that performs best with an environment's kind of observations.
-
-    Parameters
-    ----------
-    env : str or gymnasium.Env
-        The environment, or its id.
-
-    Returns
-    -------
-    type
-        TwoTimescaleQ if observations are discrete, with few enough states for a table; TwoTimescaleAC
-        otherwise.
-
-    Raises
-    ------
-    gymnasium.error.Error
-        If there is no such environment.
-
-    Examples
-    --------
-    >>> default_agent("CartPole-v1").__name__
-    'TwoTimescaleAC'
-    """
-    if isinstance(env, str):
-        with gym.make(env) as made:
-            return default_agent(made)
-    assert not isinstance(env, str)
-    is_table = ObservationCodec(env.observation_space).is_table
-    return agents.TwoTimescaleQ if is_table else agents.TwoTimescaleAC
 
 
 def load_model(path: str | os.PathLike[str], **options: Any) -> OnlineAlgorithm:

@@ -39,7 +39,7 @@ from benchmarks.outliers import Outliers, run_outliers
 from benchmarks.partition import Partition, run_partition
 from benchmarks.programs import Programs, run_programs
 from benchmarks.scale import Scale, run_scale
-from benchmarks.speed import COMPILED, Speed, run_speed
+from benchmarks.speed import Speed, run_speed
 from benchmarks.streams import Streams, run_streams
 from benchmarks.suite import Suite, run_suite
 from benchmarks.supervised import Supervised, run_supervised
@@ -83,7 +83,7 @@ def parse(arguments: Sequence[str] | None = None) -> Any:
     """Parse the command line; returns the options of the chosen benchmark."""
     typed = sys.argv[1:] if arguments is None else arguments
     kinds: Any = {name: kind for name, (kind, _) in COMMANDS.items()}
-    if find_algorithm(typed, COMPILED) == "TwoTimescaleQ":
+    if find_algorithm(typed) == "TwoTimescaleQ":
         kinds["agent"] = QAgent
     return read_options(lambda: tyro.extras.subcommand_cli_from_dict(kinds, args=typed))
 

@@ -30,7 +30,7 @@ from benchmarks.comparison import (
     notes_of,
     pooled_rows,
 )
-from benchmarks.plans import OURS, Algorithm, Plan, find_options, find_ours, refuse
+from benchmarks.plans import OURS, Algorithm, Plan, find_options, refuse
 from benchmarks.runs import Made, carry_out, find_kept, replace_file, write_csv
 from benchmarks.tasks import find_threshold
 from common.arguments import Count, Positive, check_lists, typed_again
@@ -39,9 +39,6 @@ from common.pictures import save
 from common.tables import make_console, print_line, print_notes, show_close_table, to_markdown
 from common.workers import Where
 from oda_rl.inspect.table import counted
-
-# Compared with our agent by default
-BESIDE_OURS: tuple[Algorithm, ...] = ("UniformGridQ", "PPO")
 
 
 @dataclass
@@ -54,9 +51,8 @@ class Args(Where):
     Each run is stored when it ends. After an interruption, the same command makes only the missing ones.
     """
 
-    algorithms: tuple[Algorithm, ...] = ()
-    """Agents to compare; by default our default agent for the environment, UniformGridQ and PPO. QRDQN
-    needs sb3-contrib."""
+    algorithms: tuple[Algorithm, ...] = ("TwoTimescaleAC", "UniformGridQ", "PPO")
+    """Agents to compare. QRDQN needs sb3-contrib."""
     env_ids: tuple[str, ...] = ("CartPole-v1",)
     """Environments. Our agents are far faster on oda_rl/..., with compiled dynamics, than on
     Gymnasium's."""
@@ -91,8 +87,7 @@ def make_plans(args: Args) -> tuple[list[Field], list[Plan]]:
     fields, plans = [], []
     for env_id in args.env_ids:
         left_out: dict[str, str] = {}
-        algorithms = args.algorithms or (find_ours(env_id), *BESIDE_OURS)
-        for algorithm in algorithms:
+        for algorithm in args.algorithms:
             steps, options = args.total_timesteps, find_options(algorithm, env_id)
             plan = Plan(algorithm, env_id, steps, args.eval_freq, args.eval_episodes, options)
             reason = refuse(plan)
@@ -100,7 +95,7 @@ def make_plans(args: Args) -> tuple[list[Field], list[Plan]]:
                 left_out[algorithm] = reason
             else:
                 plans.append(plan)
-        known = len(left_out) < len(algorithms)
+        known = len(left_out) < len(args.algorithms)
         field = Field(env_id, find_threshold(env_id) if known else float("inf"))
         field.left_out = left_out
         fields.append(field)

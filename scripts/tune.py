@@ -37,7 +37,6 @@ from common.arguments import Count, Positive, check_lists, one_of, typed_again
 from common.evaluation import reason_of
 from common.search_spaces import Range, defaults_of, space_of, to_hyperparameters
 from common.tables import make_console, print_line, return_text, show_table
-from common.training_options import find_algorithm
 from common.workers import Where, WorkersLostError, open_workers
 from oda_rl.inspect.table import counted
 
@@ -56,8 +55,8 @@ class Args(Where):
 
     env_id: str = "CartPole-v1"
     """Environment; our agents are far faster on oda_rl/..., with compiled dynamics."""
-    algorithm: Annotated[str | None, one_of(OURS)] = None
-    """The agent; by default that of `train.py`."""
+    algorithm: Annotated[str, one_of(OURS)] = OURS[0]
+    """The agent."""
     n_trials: Positive = 30
     """Number of trials in the study at the end, including pruned ones."""
     total_timesteps: Positive = 50_000
@@ -163,11 +162,12 @@ def prepare(args: Args) -> tuple[Task, dict[str, Range], dict[str, Any]]:
     mistake = find_mistake(args)
     if mistake is not None:
         raise ValueError(mistake)
-    agent = args.algorithm or find_algorithm(["--env-id", args.env_id], args.env_id)
-    model = make_model(Plan(agent, args.env_id, args.total_timesteps), 0)
+    model = make_model(Plan(args.algorithm, args.env_id, args.total_timesteps), 0)
     model.get_env().close()
     model.learner.set_horizon(args.total_timesteps)
-    task = Task(agent, args.env_id, args.total_timesteps, args.seeds, args.rungs, args.eval_episodes)
+    task = Task(
+        args.algorithm, args.env_id, args.total_timesteps, args.seeds, args.rungs, args.eval_episodes
+    )
     return task, space_of(model), defaults_of(model)
 
 

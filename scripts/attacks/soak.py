@@ -15,7 +15,7 @@ from common.measuring import timed
 from common.processes import resident_memory
 from common.tables import show_table
 from oda_rl import ODAClassifier, ODAPartition
-from oda_rl.agents import models
+from oda_rl.agents import TwoTimescaleAC
 
 # Parts of a soak, the first of which also grows the codebook; samples or steps of one call
 PARTS, CHUNK = 10, 100_000
@@ -41,11 +41,10 @@ def play(model: Any, n: int) -> None:
     model.learn(n, reset_num_timesteps=False, log_interval=None)
 
 
-AGENT = models.default_agent(ENV_ID)
 SOAKED: dict[str, tuple[Callable[[], Any], Callable[[Any, int], None]]] = {
     "ODAPartition": (lambda: ODAPartition(20, random_state=0), stream),
     "ODAClassifier": (lambda: ODAClassifier(20, random_state=0), stream),
-    AGENT.__name__: (lambda: AGENT(env=ENV_ID, seed=0), play),
+    "TwoTimescaleAC": (lambda: TwoTimescaleAC(env=ENV_ID, seed=0), play),
 }
 
 
@@ -68,7 +67,7 @@ def soak_one(name: str, n: int) -> tuple[float, float, list[float], float, str]:
         early = early or content_of(model)
         used.append(resident_memory())
     trouble = check(model, n)
-    options = {"env": gym.make(ENV_ID)} if type(model) is AGENT else {}  # to learn from
+    options = {"env": gym.make(ENV_ID)} if type(model) is TwoTimescaleAC else {}  # to learn from
     copies = [
         [type(model).load(io.BytesIO(content), **options) for _ in range(COPIES)]
         for content in (early, content_of(model))

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from benchmarks.agent_pictures import GREY, LOOKS, style_of
 from benchmarks.comparison import Entry
-from benchmarks.plans import OURS, Algorithm, Plan, find_options, find_ours, refuse
+from benchmarks.plans import OURS, Algorithm, Plan, find_options, refuse
 from benchmarks.runs import INTERRUPTED, carry_out, read_newest, write_csv
 from benchmarks.tasks import DEFAULT_STEPS, TASKS, Task, find_task, find_threshold, short_name
 from common import ending
@@ -31,9 +31,9 @@ class Agent(Where):
 
     env_id: str | None = None
     """One environment, with a line for each seed; all tasks of the table if not given."""
-    algorithm: Annotated[str | None, one_of(get_args(Algorithm))] = None
-    """One of our agents (by default the one for the environment's observations), a baseline with its
-    preset for the task, or one of SB3's agents with RL Zoo's hyperparameters."""
+    algorithm: Annotated[str, one_of(get_args(Algorithm))] = OURS[0]
+    """One of our agents, a baseline with its preset for the task, or one of SB3's agents with RL Zoo's
+    hyperparameters."""
     total_timesteps: Positive | None = None
     """Environment steps of each run; those of the task if not given (200,000 for other environments)."""
     seeds: tuple[Count, ...] = tuple(range(10))
@@ -68,12 +68,11 @@ def make_plan(args: Agent, env_id: str) -> Plan:
     """Make the plan of runs on one environment."""
     task = find_task(env_id)
     steps = args.total_timesteps or (task.steps if task else DEFAULT_STEPS)
-    algorithm = args.algorithm or find_ours(env_id)
-    options = find_options(algorithm, env_id)
-    if algorithm in OURS:  # only what was typed, as the two agents have different defaults
+    options = find_options(args.algorithm, env_id)
+    if args.algorithm in OURS:  # only what was typed, as the two agents have different defaults
         plain = type(args.agent)().to_dict()
         options |= {k: v for k, v in args.agent.to_dict().items() if v != plain[k]}
-    return Plan(algorithm, env_id, steps, args.eval_freq, args.eval_episodes, options)
+    return Plan(args.algorithm, env_id, steps, args.eval_freq, args.eval_episodes, options)
 
 
 def show_seeds(entry: Entry, console: Console) -> None:
@@ -216,7 +215,7 @@ def draw_kept(args: Agent, console: Console) -> None:
 
 def print_paths(args: Agent, entries: list[Entry], interrupted: bool, console: Console) -> None:
     """Write the summary as CSV; print where the results are, and what to type next."""
-    path = args.log_dir / f"{args.algorithm or 'agents'}.csv"
+    path = args.log_dir / f"{args.algorithm}.csv"
     if entries:
         write_csv(path, [(entry.plan, run) for entry in entries for run in entry.runs])
     if interrupted:

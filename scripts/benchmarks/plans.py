@@ -16,7 +16,6 @@ import oda_rl.envs
 from benchmarks.tasks import short_name
 from common.evaluation import reason_of
 from oda_rl.agents.baselines import preset
-from oda_rl.agents.models import default_agent
 from sb3_zoo import ZOO, find_zoo_options, make_zoo_agent
 
 Algorithm = Literal[
@@ -33,6 +32,7 @@ Algorithm = Literal[
     "QRDQN",
     "SAC",
 ]
+# The default agent first
 OURS = ("TwoTimescaleAC", "TwoTimescaleQ")
 SB3 = tuple(ZOO)
 RANDOM = "random"
@@ -87,14 +87,6 @@ def find_options(algorithm: str, env_id: str) -> dict[str, Any]:
     if algorithm in SB3:
         return find_zoo_options(algorithm, env_id)
     return {} if algorithm in OURS else preset(algorithm, env_id)
-
-
-def find_ours(env_id: str) -> str:
-    """Our default agent for an environment; the first of `OURS` if the environment does not exist."""
-    try:
-        return default_agent(env_id).__name__
-    except (gym.error.Error, ImportError):
-        return OURS[0]
 
 
 class RandomAgent:

@@ -16,10 +16,8 @@ import tyro
 import oda_rl
 import oda_rl.envs
 from common.arguments import Count, Positive, read_options
-from common.evaluation import reason_of
 from oda_rl import storage
 from oda_rl.agents import TwoTimescaleACConfig, TwoTimescaleConfig
-from oda_rl.agents.models import default_agent
 
 assert oda_rl.envs  # registers the compiled twins
 
@@ -29,8 +27,7 @@ class Args:
     """Train a two-timescale actor-critic on a Gymnasium environment and evaluate its greedy policy."""
 
     algorithm: Literal["TwoTimescaleAC", "TwoTimescaleQ"] = "TwoTimescaleAC"
-    """The agent; by default TwoTimescaleQ if observations are discrete with few states, otherwise
-    TwoTimescaleAC. --help lists the hyperparameters of the given one, or of the default for --env-id."""
+    """The agent; --help lists the hyperparameters of the given one."""
     env_id: str = "CartPole-v1"
     """Environment with discrete or bounded Box actions, and any observations but texts and graphs."""
     total_timesteps: Positive = 200_000
@@ -71,20 +68,14 @@ class QArgs(Args):
     )
 
 
-def find_algorithm(typed: Sequence[str], env_id: str) -> str:
-    """Return the name given as --algorithm, or the default for --env-id, or else for `env_id`.
+def find_algorithm(typed: Sequence[str]) -> str:
+    """Return the name given as --algorithm, or the default.
 
     This is called before the options are parsed, because each agent has its own options.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--algorithm", nargs="?")
-    parser.add_argument("--env-id", "--env_id", nargs="?")
-    named, _ = parser.parse_known_args(typed)
-    try:
-        return named.algorithm or default_agent(named.env_id or env_id).__name__
-    except (gym.error.Error, ImportError) as error:
-        print(f"Cannot make the environment {named.env_id}: {reason_of(error)}", file=sys.stderr)
-        sys.exit(2)  # as for any other option that is not accepted
+    parser.add_argument("--algorithm", nargs="?", default=Args.algorithm)
+    return parser.parse_known_args(typed)[0].algorithm
 
 
 def parse(arguments: Sequence[str] | None = None) -> Args:
@@ -96,7 +87,7 @@ def parse(arguments: Sequence[str] | None = None) -> Args:
     for i, option in enumerate(typed):
         if option == "--resume" and (i + 1 == len(typed) or typed[i + 1].startswith("--")):
             typed = [*typed[: i + 1], "", *typed[i + 1 :]]  # the last run
-    found = find_algorithm(typed, Args.env_id)
+    found = find_algorithm(typed)
     kind = QArgs if found == "TwoTimescaleQ" else Args
     args = read_options(lambda: tyro.cli(kind, args=typed))
     if args.resume is None:
@@ -171,9 +162,8 @@ def resume(args: Args) -> tuple[Path, Args]:
     typed, kept = ({**vars(one), **asdict(one.agent)} for one in (args, run))
     for name in sorted(kept.keys() - OF_COMMAND - {"agent", "total_timesteps"}):
         if typed.get(name, kept[name]) != kept[name]:
-            raise ValueError(
-                f"{name} is {kept[name]!r} in {folder} and cannot be changed, got {typed[name]!r}"
-            )
+            value = "the default" if kept[name] is None else repr(kept[name])
+            raise ValueError(f"{name} is {value} in {folder} and cannot be changed, got {typed[name]!r}")
     steps, bar = args.total_timesteps, args.progress_bar
     # Several environments may make more steps than were planned
     if steps < (made := min(last_step(folder), run.total_timesteps)):

@@ -1,5 +1,6 @@
 """Run functions in this process, in several local processes, or on the workers of a Dask cluster."""
 
+import asyncio
 import importlib
 import os
 import time
@@ -116,15 +117,16 @@ class Processes(Workers):
 class Cluster(Workers):
     """Call functions on the workers of a Dask cluster.
 
-    Functions of a lost worker are called by another one. They are submitted directly: joblib's backend
-    would first place large ones on a single worker and wait for that, and lose them with that worker.
+    Functions of a lost worker are called by another one, even if they had ended there: the client's
+    executor can fail at results that are lost while it reads them. They are submitted directly: joblib's
+    backend would first place large ones on a single worker and wait for that, and lose them with it.
     """
 
     ahead = 3
 
     def __init__(self, client: Any) -> None:
         super().__init__()
-        self._client, self._executor = client, client.get_executor(pure=False)
+        self._client = client
 
     @property
     def n(self) -> int:
@@ -133,8 +135,8 @@ class Cluster(Workers):
 
     def submit(self, function: Callable[[], Any]) -> Future:
         """Submit a function to the cluster."""
-        future: Future = self._executor.submit(by_value(function))
-        return future
+        task = self._client.submit(by_value(function), pure=False)
+        return asyncio.run_coroutine_threadsafe(_result_of(task), self._client.loop.asyncio_loop)
 
     def wait(self, futures: Collection[Future]) -> set[Future]:
         """Wait until a future is done; returns all that are. WorkersLostError if no worker is left."""
@@ -145,6 +147,11 @@ class Cluster(Workers):
             elif time.monotonic() - seen > PATIENCE:
                 raise WorkersLostError(f"the Dask cluster has had no worker for {PATIENCE:.0f} s.")
         return done
+
+
+async def _result_of(task: Any) -> Any:
+    """The result of a task of a cluster, which forgets the task if nobody refers to it any more."""
+    return await task
 
 
 @contextmanager

@@ -11,7 +11,6 @@ from oda_rl.agents import TwoTimescaleAC, TwoTimescaleQ, UniformGridQ
 from oda_rl.agents.callbacks import CodebookCallback
 from oda_rl.agents.explain import explain_observation
 from oda_rl.agents.learner import DivergenceError
-from oda_rl.agents.models import default_agent
 
 
 def argmax(values, draw):
@@ -320,12 +319,6 @@ def test_a_table_has_a_cell_for_each_combination(name, tmp_path):
     together = model.env.reset()
     assert model.predict(together, deterministic=True)[0].shape == (2,)
     model.learn(100)
-
-
-def test_the_default_agent_for_discrete_states_is_the_one_with_a_table():
-    assert default_agent("FrozenLake-v1") is TwoTimescaleQ
-    assert default_agent("Blackjack-v1") is TwoTimescaleQ
-    assert default_agent("CartPole-v1") is TwoTimescaleAC
 
 
 @pytest.mark.parametrize("env_id", ["FrozenLake-v1", "Blackjack-v1"])

@@ -27,7 +27,7 @@ def test_one_task(benchmark, tmp_path):
     code, output = benchmark("--env-id", "CartPole-v1")
     assert code == 0, output
     assert "IQM" in output
-    assert str(tmp_path / "agents.csv") in output.replace("\n", "")
+    assert str(tmp_path / "TwoTimescaleAC.csv") in output.replace("\n", "")
     kept = sorted(tmp_path.glob("CartPole-v1/TwoTimescaleAC-*/seed-*.json"))
     assert len(kept) == 2
     # What is kept is not made again: a table of what somebody wrote there.

@@ -191,7 +191,10 @@ def test_a_run_that_fails_stops_no_other(tmp_path, capsys, monkeypatch):
     [
         ({"total_timesteps": 100}, "--total-timesteps must be at least --eval-freq"),
         ({"seeds": (0, 0)}, "--seeds must have at least one value and no duplicates, got [0, 0]"),
-        ({"algorithms": ("PPO", "PPO")}, "--algorithms must have no duplicates, got ['PPO', 'PPO']"),
+        (
+            {"algorithms": ("PPO", "PPO")},
+            "--algorithms must have at least one value and no duplicates, got ['PPO', 'PPO']",
+        ),
     ],
 )
 def test_arguments_that_make_no_sense(tmp_path, capsys, options, complaint):
