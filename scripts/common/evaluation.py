@@ -13,7 +13,7 @@ from oda_rl.agents.sb3.evaluation import make_evaluation_envs
 from oda_rl.envs.names import REGISTERING, find_foreign_module
 
 # Extras of this package that have what environments of Gymnasium import, by the name of the module
-EXTRAS = {"Box2D": "box2d", "mujoco": "mujoco"}
+EXTRAS = {"Box2D": "box2d", "mujoco": "mujoco", "minigrid": "minigrid", "ale_py": "atari"}
 # Largest number of environments at once
 MOST_ENVS = 100
 
@@ -29,8 +29,8 @@ def reason_of(error: Exception) -> str:
     For a missing package of which this one has an extra, it names that: Gymnasium would name packages
     which must be compiled.
     """
-    name = getattr(error.__cause__, "name", None)
-    if isinstance(error, gym.error.DependencyNotInstalled) and name in EXTRAS:
+    name = getattr(error.__cause__ or error, "name", None)
+    if isinstance(error, ImportError | gym.error.DependencyNotInstalled) and name in EXTRAS:
         return f'{name} is not installed: pip install -c constraints.txt -e ".[agents,{EXTRAS[name]}]"'
     return str(error)
 

@@ -23,6 +23,15 @@ def benchmark(run, tmp_path):
     return lambda *arguments: run("benchmark", "agent", "--log-dir", tmp_path, *BRIEFLY, *arguments)
 
 
+def test_the_extra_of_a_game_whose_package_is_missing_is_named(benchmark, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ale_py", None)
+    code, output = benchmark("--env-id", "suite/Boxing-ram-v5")
+    assert code == 1
+    assert 'ale_py is not installed: pip install -c constraints.txt -e ".[agents,atari]"' in (
+        " ".join(output.split())
+    )
+
+
 def test_one_task(benchmark, tmp_path):
     code, output = benchmark("--env-id", "CartPole-v1")
     assert code == 0, output
