@@ -169,7 +169,7 @@ def carry_out(
         made.interrupted = True
     except WorkersLostError as error:
         made.failures.append(f"No worker can train: {error}")
-        console.print(made.failures[-1], style="red", highlight=False, markup=False)
+        console.print(made.failures[-1], style="red", highlight=False)
     made.runs = [[own[seed] for seed in seeds if seed in own] for own in found]
     return made
 
@@ -208,7 +208,7 @@ def _note(plan: Plan, folder: Path, seed: int, error: str, console: Console) -> 
     last = max((i for i, line in enumerate(lines) if line.startswith(" ")), default=-1)
     reason = " ".join(lines[last + 1 :])  # the error and the notes on it
     line = f"{plan.algorithm} on {short_name(plan.env_id)}, seed {seed}, failed: {reason}"
-    console.print(f"[red]{line}[/]", highlight=False, soft_wrap=True)
+    console.print(line, style="red", highlight=False, soft_wrap=True)
     console.print(f"  The traceback is in {path}", highlight=False, soft_wrap=True)
     return line
 

@@ -254,7 +254,7 @@ def run_streams(args: Streams, console: Console) -> int:
     try:
         made, models = made_streams(args.seed), learners(args.seed)
     except ImportError:
-        console.print('river is not installed: pip install "oda_rl[streams]"', markup=False)
+        console.print('river is not installed: pip install "oda_rl[streams]"')
         return 1
     if args.only_change:
         run_changes(console, range(args.seed, args.seed + args.n_seeds))

@@ -227,7 +227,7 @@ def run_supervised(args: Supervised, console: Console) -> None:
         try:
             data = load(read, args.data_dir, args.samples)
         except OSError as error:
-            console.print(f"{name} is not available: {error}", markup=False)
+            console.print(f"{name} is not available: {error}")
             continue
         work[name] = partial(measure, task, *data, args.seeds, args.threads)
     if not work:

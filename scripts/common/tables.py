@@ -7,23 +7,22 @@ import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 
 def make_console() -> Console:
-    """A console, 100 columns wide if the output is not a terminal."""
-    return Console(width=None if sys.stdout.isatty() else 100)
+    """A console that prints texts as they are, 100 columns wide if the output is not a terminal."""
+    return Console(width=None if sys.stdout.isatty() else 100, markup=False, emoji=False)
 
 
 def print_line(console: Console, line: str) -> None:
-    """Print a line as it is: without markup and colours, and not wrapped."""
-    console.print(line, highlight=False, markup=False, soft_wrap=True)
+    """Print a line as it is: without colours, and not wrapped."""
+    console.print(line, highlight=False, soft_wrap=True)
 
 
 def print_notes(console: Console, notes: Iterable[str]) -> None:
     """Print notes below a table, dimmed."""
     for note in notes:
-        console.print(note, highlight=False, markup=False, style="dim")
+        console.print(note, highlight=False, style="dim")
 
 
 def make_table(title: str, *columns: str, left: int = 1) -> Table:
@@ -53,7 +52,7 @@ def show_close_table(
         table.add_column(name, justify="right" if i else "left", no_wrap=True)
     for row in rows:
         table.add_row(*row, style="bold" if row[0] in bold else "")
-    console.print(f"\n[bold]{title}[/]", highlight=False)
+    console.print(f"\n{title}", style="bold", highlight=False)
     console.print(table)
     console.print()
 
@@ -63,8 +62,7 @@ def to_markdown(
 ) -> str:
     """A table in Markdown, with notes below it."""
     rule = ["---"] * left + ["---:"] * (len(columns) - left)
-    plain_rows = ([Text.from_markup(cell).plain for cell in row] for row in rows)  # without colours
-    lines = [[name.replace("\n", " ") for name in columns], rule, *plain_rows]
+    lines = [[name.replace("\n", " ") for name in columns], rule, *rows]
     table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
     return table + "".join(f"\n{note}\n" for note in notes)
 

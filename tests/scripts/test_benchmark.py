@@ -32,6 +32,14 @@ def test_the_extra_of_a_game_whose_package_is_missing_is_named(benchmark, monkey
     )
 
 
+def test_what_looks_like_markup_is_printed_as_it_is(run, tmp_path):
+    folder = tmp_path / "[red]:boom:"
+    code, output = run("benchmark", "agent", "--env-id", "NoSuch[bold]-v0", "--log-dir", folder)
+    assert code == 1
+    assert "NoSuch[bold]-v0 is left out" in output
+    assert f"stored in {folder}." in output.replace("\n", "")
+
+
 def test_one_task(benchmark, tmp_path):
     code, output = benchmark("--env-id", "CartPole-v1")
     assert code == 0, output
