@@ -28,7 +28,7 @@ from rich.console import Console
 from sqlalchemy.exc import SQLAlchemyError
 
 from benchmarks.comparison import Entry
-from benchmarks.plans import OURS, Plan, make_model
+from benchmarks.plans import DEFAULT, OURS, Plan, make_model
 from benchmarks.runs import carry_out, make_progress, replace_file
 from benchmarks.tasks import find_threshold
 from benchmarks.training import warm_up
@@ -55,7 +55,7 @@ class Args(Where):
 
     env_id: str = "CartPole-v1"
     """Environment; our agents are far faster on oda_rl/..., with compiled dynamics."""
-    algorithm: Annotated[str, one_of(OURS)] = OURS[0]
+    algorithm: Annotated[str, one_of(OURS)] = DEFAULT
     """The agent."""
     n_trials: Positive = 30
     """Number of trials in the study at the end, including pruned ones."""

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from benchmarks.agent_pictures import GREY, LOOKS, style_of
 from benchmarks.comparison import Entry
-from benchmarks.plans import OURS, Algorithm, Plan, find_options, refuse
+from benchmarks.plans import DEFAULT, OURS, Algorithm, Plan, find_options, refuse
 from benchmarks.runs import INTERRUPTED, carry_out, read_newest, write_csv
 from benchmarks.tasks import DEFAULT_STEPS, TASKS, Task, find_task, find_threshold, short_name
 from common import ending
@@ -31,7 +31,7 @@ class Agent(Where):
 
     env_id: str | None = None
     """One environment, with a line for each seed; all tasks of the table if not given."""
-    algorithm: Annotated[str, one_of(get_args(Algorithm))] = OURS[0]
+    algorithm: Annotated[str, one_of(get_args(Algorithm))] = DEFAULT
     """One of our agents, a baseline with its preset for the task, or one of SB3's agents with RL Zoo's
     hyperparameters."""
     total_timesteps: Positive | None = None
@@ -254,6 +254,6 @@ def run_agent(args: Agent, console: Console) -> int:
     elif entries:
         show_tasks(entries, console)
     for line in skipped:
-        console.print(line, highlight=False)
+        print_line(console, line)
     print_paths(args, entries, made.interrupted, console)
     return ending.INTERRUPTED if made.interrupted else int(bool(args.env_id and skipped))

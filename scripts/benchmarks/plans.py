@@ -32,8 +32,8 @@ Algorithm = Literal[
     "QRDQN",
     "SAC",
 ]
-# The default agent first
-OURS = ("TwoTimescaleAC", "TwoTimescaleQ")
+DEFAULT = "TwoTimescaleAC"
+OURS = (DEFAULT, "TwoTimescaleQ")
 SB3 = tuple(ZOO)
 RANDOM = "random"
 CURVE_EPISODES = 20

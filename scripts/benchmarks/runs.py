@@ -209,7 +209,7 @@ def _note(plan: Plan, folder: Path, seed: int, error: str, console: Console) -> 
     reason = " ".join(lines[last + 1 :])  # the error and the notes on it
     line = f"{plan.algorithm} on {short_name(plan.env_id)}, seed {seed}, failed: {reason}"
     console.print(line, style="red", highlight=False, soft_wrap=True)
-    console.print(f"  The traceback is in {path}", highlight=False, soft_wrap=True)
+    print_line(console, f"  The traceback is in {path}")
     return line
 
 

@@ -13,8 +13,7 @@ from rich.console import Console
 
 from benchmarks.agent_pictures import ZOO_SUFFIX, draw_curves, draw_summary
 from benchmarks.comparison import Entry, Field, algorithms_of, mean_text, pooled_rows
-from benchmarks.plans import OURS as AGENTS
-from benchmarks.plans import RANDOM, Plan
+from benchmarks.plans import DEFAULT, RANDOM, Plan
 from benchmarks.runs import INTERRUPTED, Made, carry_out, read_newest, replace_file, write_csv
 from benchmarks.tasks import SUITE, Task, find_task, short_name
 from benchmarks.training import Run
@@ -88,7 +87,7 @@ def make_plan(label: Label, task: Task, args: Suite) -> Plan | None:
     steps = max(1, round(task.steps * args.steps_scale))
     algorithm, options = label.removesuffix(ZOO_SUFFIX), {}
     if label == OURS:
-        algorithm = AGENTS[0]
+        algorithm = DEFAULT
     elif algorithm == "DQN-SAC":
         with gym.make(env_id) as env:
             algorithm = "SAC" if isinstance(env.action_space, spaces.Box) else "DQN"

@@ -59,7 +59,7 @@ TASKS = (
     Task("oda_rl/MountainCarContinuous-v0", 500_000, 96.7, "RL Zoo, ARS"),
 )
 
-ATARI_GAMES = ("Boxing", "Breakout", "Freeway", "Pong", "SpaceInvaders")
+ATARI_GAMES = ("boxing", "breakout", "freeway", "pong", "space_invaders")
 # The longest episode of an Atari game, five minutes, as in "Revisiting the Arcade Learning Environment:
 # Evaluation Protocols and Open Problems for General Agents" (Machado et al., JAIR 2018)
 ATARI_FRAMES = 18_000
@@ -146,14 +146,6 @@ def make_pictured(env_id: str, **options: Any) -> gym.Env:
     return ImgObsWrapper(RGBImgObsWrapper(gym.make(env_id, **options)))
 
 
-def make_memory(env_id: str, **options: Any) -> gym.Env:
-    """Make an Atari game whose observations are the 128 bytes of the console's memory."""
-    import ale_py
-
-    gym.register_envs(ale_py)
-    return gym.make(env_id, obs_type="ram", max_num_frames_per_episode=ATARI_FRAMES, **options)
-
-
 def register_variants() -> None:
     """Register the suite's variants of environments, unless they are registered.
 
@@ -175,8 +167,10 @@ def register_variants() -> None:
         variants[f"suite/{name}"] = (make_flat, None, {"env_id": name})
     pictured = "MiniGrid-Empty-8x8"
     variants[f"suite/{pictured}-Pictured-v0"] = (make_pictured, None, {"env_id": f"{pictured}-v0"})
+    memory = {"obs_type": "ram", "max_num_frames_per_episode": ATARI_FRAMES}  # of 128 bytes
     for game in ATARI_GAMES:
-        variants[f"suite/{game}-ram-v5"] = (make_memory, None, {"env_id": f"ALE/{game}-v5"})
+        name = game.title().replace("_", "")
+        variants[f"suite/{name}-ram-v5"] = ("ale_py:AtariEnv", None, {"game": game, **memory})
     for env_id, (entry_point, limit, options) in variants.items():
         if env_id not in gym.registry:  # the registry of this process, not a copy
             gym.register(env_id, entry_point, max_episode_steps=limit, kwargs=options)

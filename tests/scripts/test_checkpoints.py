@@ -91,6 +91,8 @@ def test_a_start_that_was_refused_is_not_the_last_run(made, run, tmp_path):
 def test_options_of_a_resumed_run_are_its_own(made, run):
     code, output = run("train", "--resume", made, "--softness", 0.5)
     assert (code, "softness is 4.0 in" in output) == (2, True)
+    code, output = run("train", "--resume", made, "--gamma", 0.5)
+    assert (code, "gamma is the default in" in output) == (2, True)
     code, output = run("train", "--resume", made / "checkpoints")
     assert (code, "checkpoints is not a run of this script" in output) == (2, True)
 
