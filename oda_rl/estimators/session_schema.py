@@ -59,6 +59,7 @@ def class_session_schema(around: Any, sizes: Sizes) -> Schema:
     from oda_rl.estimators.classification.book import book_schema
     from oda_rl.estimators.classification.following import FOLLOWING
     from oda_rl.estimators.classification.judging import MIXING, WIDTHS
+    from oda_rl.estimators.classification.neighbors import neighbors_schema
 
     shared = around["parameters"]["mode"] == "majority"
     run = ("count in [1, inf)", run_schema("d", "C" if shared else "0"))
@@ -85,6 +86,7 @@ def class_session_schema(around: Any, sizes: Sizes) -> Schema:
         "runs": (run,) * (1 if shared else sizes["C"]),
         "local": maybe(logits_schema),
         "mixing": maybe(MIXING),
+        "neighbors?": neighbors_schema("stored"),
     }
     return Rules(entries, _classes_are_told)
 

@@ -49,6 +49,12 @@ def _stream(model: Any, *targets: Any) -> Any:
     return model.partial_fit(X[:150], *(target[:150] for target in targets))
 
 
+def _fine_pattern(model: Any) -> Any:
+    """Return the model after a fit to a pattern that is too fine for few cells."""
+    place = np.random.default_rng(1).uniform(0.0, 6.0, (600, 4))
+    return model.fit(place, np.floor(place[:, :2]).sum(axis=1) % 3)
+
+
 def make_tree(template: Any, resolutions: Any = None) -> Any:
     """Make a small tree of estimators like `template`."""
     limits = {"layers": max(2, len(resolutions or ())), "max_children": 3, "min_support": 10}
@@ -70,6 +76,7 @@ MAKERS: dict[str, Callable[[], Any]] = {
         ODAPartition(8, n_warmup=40, bifurcation="perturb", random_state=0)
     ),
     "ODAClassifier": lambda: ODAClassifier(9, random_state=0).fit(X, LABELS),
+    "ODAClassifier, neighbors": lambda: _fine_pattern(ODAClassifier(4, random_state=0)),
     "ODAClassifier, stream": lambda: _stream(
         ODAClassifier(9, n_warmup=40, random_state=0), LABELS[::-1]
     ),

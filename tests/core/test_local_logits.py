@@ -108,6 +108,7 @@ def test_many_cells_learn_a_fine_pattern_go_on_and_are_stored():
     X = rng.uniform(0.0, 8.0, (5000, 2))
     y = ((np.floor(X[:, 0]) + np.floor(X[:, 1])) % 2).astype(int)  # a chess board
     model = ODAClassifier(local_model="linear", random_state=0).fit(X[:400], y[:400])
+    model._session.neighbors = None
     model._session.local.fit(Data(X[:4000], y[:4000], np.ones(4000)), LogitTrial(250, 100.0))
     model.partial_fit(X[:1], y[:1])
     assert model.n_local_cells_ == 250

@@ -14,6 +14,7 @@ from oda_rl.codebook.lloyd import cell_moments, quench
 from oda_rl.estimators.classification import kernels
 from oda_rl.estimators.feature_scaling import NO_SCALING, Scaling
 from oda_rl.estimators.session import Run
+from oda_rl.estimators.targets import Data
 
 if TYPE_CHECKING:
     from oda_rl.estimators.classification.logit_view import LogitView
@@ -142,6 +143,19 @@ def log_loss(
     """Mean of -log p(c | x), with p clipped at `least`, plus `error` times the error rate."""
     loss, wrong = kernels.loss_and_errors(log_joint, labels, weight, least)
     return float(loss + error * wrong)
+
+
+def loss_with_errors(log_proba: Array, data: Data) -> float:
+    """`log_loss` of the samples of `data`, including their errors."""
+    return log_loss(log_proba, data.targets, data.weight, ERROR)
+
+
+def is_significant(before: Array, after: Array, data: Data, z: float) -> bool:
+    """Whether log-probabilities `after` have a log loss that is less by `z` standard errors."""
+    known = np.arange(len(data.weight)), data.targets
+    gain = np.maximum(after[known], LOG_LEAST) - np.maximum(before[known], LOG_LEAST)
+    gain *= data.weight / data.weight.mean()
+    return bool(gain.mean() > z * gain.std() / np.sqrt(len(gain)))
 
 
 class Cells(NamedTuple):

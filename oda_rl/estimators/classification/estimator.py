@@ -36,6 +36,7 @@ CONSTRAINTS = {
     "rule": [choice("bayes", "nearest")],
     "scale": [choice(*SCALES), None],
     "local_model": [choice("auto", "linear"), None],
+    "neighbors": [choice("auto"), None],
     "fine_tune": [choice(*VARIANTS), None],
 }
 
@@ -71,10 +72,14 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     local_model : {"auto", "linear", None}, default="auto"
         Linear logits in 1 to 600 soft cells of their own, a number chosen on held-out samples. Features
         are mapped to a normal distribution by their ranks, so that skewed ones do no harm; effects of
-        features on classes, as of a category's number, are further features if they clearly help. Logits
-        suit boundaries of classes that are nearly planes. `"linear"`: with `rule="bayes"` they decide
-        alone. None: densities decide. `"auto"`: `fit` adds log-probabilities of both, with the weights
-        that do best on held-out samples, or uses no logits; a stream with `forgetting` does the same.
+        features on classes, as of a category's number, are further features if they clearly help.
+        `"linear"`: with `rule="bayes"` logits decide alone. None: densities decide. `"auto"`: `fit` adds
+        log-probabilities of both, with the weights that do best on held-out samples, or has no logits; a
+        stream with `forgetting` does the same.
+    neighbors : {"auto", None}, default="auto"
+        If it clearly helps on held-out samples, `fit` stores samples (at most two million numbers), and
+        mixes the classes of the nearest into the probabilities, for boundaries too fine for cells. They
+        are dropped when a stream changes or has a new class.
     fine_tune : {None, "lvq1", "glvq"}, default=None
         Learning vector quantization after the annealing, in a stream too. Codevectors are then no longer
         the means of their cells, which does not matter for `rule="nearest"`.
@@ -95,12 +100,10 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         First and last temperature, for scaled features; `"auto"` as for `ODAPartition`.
     cooling : float, default=0.8
         Factor of the schedule at each step (gamma), in (0, 1).
-    schedule, bifurcation, divergence, stepsize
-        As for `ODAPartition`.
+    schedule, bifurcation, divergence, stepsize, tol_converge, tol_merge, perturbation, verbose
+        As for `ODAPartition` (eps_c, eps_n and delta).
     samples_per_cell : int, default=10
         Maximum number of samples presented at one temperature, per codevector.
-    tol_converge, tol_merge, perturbation
-        As for `ODAPartition` (eps_c, eps_n, delta).
     min_weight : float, default=1e-5
         Cells with less of the probability of their class are pruned (eps_r).
     n_warmup : int, default=100
@@ -111,17 +114,13 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         `drifts_`). None never forgets: for ordered streams, such as by class.
     random_state : int, RandomState instance or None, default=None
         Shuffles the samples of `fit`, divides them into folds, and draws perturbations.
-    verbose : int, default=0
-        As for `ODAPartition`.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         The classes, sorted.
-    codevectors_ : ndarray of shape (n_codevectors, n_features)
-        In the units of the data.
-    codevector_labels_ : ndarray of shape (n_codevectors,)
-        Their classes.
+    codevectors_, codevector_labels_ : ndarrays of shapes (n_codevectors, n_features), (n_codevectors,)
+        Codevectors in the units of the data, and their classes.
     weights_ : ndarray of shape (n_codevectors,)
         Probabilities of the cells, including the priors of their classes; they sum to one.
     n_codevectors_, n_features_in_ : int
@@ -136,12 +135,10 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         Samples presented so far, including repetitions but not those of the validation.
     local_weights_ : tuple of two floats
         Weights of the log-probabilities of densities and of local logits; the second is 0 without these.
-    n_local_cells_ : int
-        Number of cells of the local logits; 0 without them.
-    history_ : list of ClassPoint
-        One record per temperature.
-    drifts_ : list of DriftPoint
-        Changes of the stream at which learning restarted.
+    n_local_cells_, n_neighbors_ : int
+        Number of cells of the local logits, and of nearest stored samples that count; 0 without them.
+    history_, drifts_ : list of ClassPoint, list of DriftPoint
+        One record per temperature, and per change of the stream at which learning restarted.
     memory_ : float
         Maximum number of samples per cell that stepsizes average over; infinite without a limit.
 
@@ -185,6 +182,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     rule: str = "bayes"
     scale: str | None = "auto"
     local_model: str | None = "auto"
+    neighbors: str | None = "auto"
     fine_tune: str | None = None
     n_passes: int = 20
     validation: int | Literal["auto"] | None = "auto"
@@ -212,7 +210,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     _own_constraints = CONSTRAINTS
     _lazy_attributes = (
         *("_book", "_scaling", "codevectors_", "codevector_labels_", "weights_", "n_codevectors_"),
-        *("relevances_", "local_weights_", "n_local_cells_"),
+        *("relevances_", "local_weights_", "n_local_cells_", "n_neighbors_"),
     )
 
     def __getattr__(self, name: str) -> Any:
@@ -229,7 +227,7 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     def _fit_classes(self, settings: ClassSettings, data: Data) -> None:
         session = ClassSession(settings, data.samples.shape[1], self._generator())
         self._watch = Watch()
-        fit_classes(session, data, len(self.classes_), self)
+        fit_classes(session, data, len(self.classes_), self, self.neighbors is not None)
         self._publish(session)
         self._expect_no_change(data, loss_of_largest_class(data))
 
@@ -337,11 +335,13 @@ class ODAClassifier(Forgetful, CodebookClassifier):
         view, alone = session.view, (session.choice.power, 0.0)
         self.local_weights_ = alone if view is None else (view.density, view.logits)
         self.n_local_cells_ = 0 if view is None else view.predictor.n_cells
+        self.n_neighbors_ = 0 if session.neighbors is None else session.neighbors.n_nearest
 
     def _numbers(self, samples: Array) -> Labels:
-        if self.rule == "nearest" or self._session.settings.shared:
+        own = self._session
+        if self.rule == "nearest" or own.settings.shared or own.neighbors is not None:
             return super()._numbers(samples)
-        return self._book.most_likely(samples, self._scaling, self._divergence, self._session.view)
+        return self._book.most_likely(samples, self._scaling, self._divergence, own.view)
 
     def _log_joint(self, samples: Array, distance: Array) -> Array:
         return self._session.log_joint(samples, distance)

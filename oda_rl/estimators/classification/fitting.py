@@ -1,6 +1,7 @@
 """Fitting a classifier to a data set: annealing, validation, fine-tuning, and a final check."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from oda_rl.estimators.classification.judging import (
     limit_memory,
 )
 from oda_rl.estimators.classification.local_logits import LogitAnnealer
+from oda_rl.estimators.classification.neighbors import choose_neighbors
 from oda_rl.estimators.classification.session import ClassSession
 from oda_rl.estimators.classification.validation import (
     TOLERANCE,
@@ -24,6 +26,7 @@ from oda_rl.estimators.classification.validation import (
     choose,
     fit_logits,
     log_joint_of,
+    scaling_of,
     tuned_book,
 )
 from oda_rl.estimators.copies import few_with_copies, without_copies
@@ -45,11 +48,14 @@ FIT_AT, FEWEST = (256, 512, 1024, 2048), 5
 FOLDS, FEW_SAMPLES, MORE_FOLDS = 3, 2000, 5
 
 
-def fit_classes(session: ClassSession, data: Data, n_classes: int, estimator: Any) -> None:
+def fit_classes(
+    session: ClassSession, data: Data, n_classes: int, estimator: Any, stores: bool = False
+) -> None:
     """Fit a new `ClassSession` to a data set; it can learn from a stream afterwards.
 
     The targets of `data` are class numbers, its weights have a mean of one. Of the `estimator`, the
-    parameters `validation`, `n_passes` and `rule` are used.
+    parameters `validation`, `n_passes` and `rule` are used. The session may have neighbors if it
+    `stores` samples.
     """
     settings, every = session.settings, data
     data = without_copies(data)
@@ -58,7 +64,7 @@ def fit_classes(session: ClassSession, data: Data, n_classes: int, estimator: An
     spare = session.n_features / session.moments.n_kept
     own = ClassData(samples, labels, weight, n_classes, settings.shared, spare)
     annealing = settings.annealing._replace(max_codevectors=settings.capacity(n_classes))
-    left_out = _validate(session, data, own, estimator)
+    left_out = _validate(session, data, own, estimator, stores)
     begin_stage("all samples")
     choice = session.choice
     level = choice.level if choice.losses else None
@@ -128,7 +134,9 @@ def restarted(session: ClassSession, recent: Data, rule: str) -> ClassSession:
 # -- the parts of a fit -------------------------------------------------------------------------------
 
 
-def _validate(session: ClassSession, data: Data, scaled: ClassData, estimator: Any) -> LeftOut | None:
+def _validate(
+    session: ClassSession, data: Data, scaled: ClassData, estimator: Any, stores: bool
+) -> LeftOut | None:
     """Make the choices of a session that need held-out samples; return results on these, None without.
 
     `data` are raw samples, `scaled` the same samples in scaled features.
@@ -148,7 +156,11 @@ def _validate(session: ClassSession, data: Data, scaled: ClassData, estimator: A
         own = settings, session.rng, session.moments.kept
         session.local, by_logits = fit_logits(data, left_out, *own)
     if left_out is not None:
-        calibrate(session, data, left_out, scaled.spare, by_logits)
+        log_proba = calibrate(session, data, left_out, scaled.spare, by_logits)
+        if stores and estimator.rule == "bayes" and session.divergence.is_euclidean:
+            begin_stage("neighbors")
+            scalings = partial(scaling_of, session), session.scaling
+            session.neighbors = choose_neighbors(data, left_out.folds, log_proba, *scalings)
     return left_out
 
 

@@ -85,17 +85,24 @@ class ClassJudge(NamedTuple):
         """The divergences (n_samples, n_cells) of samples in scaled features."""
         return divergence.between(scaled, self.book.codevectors)
 
-    def errors(self, data: Data, distance: Array, rule: str) -> Array:
+    def errors(self, data: Data, distance: Array, rule: str, session: "ClassSession") -> Array:
         """1 for each sample whose class is not the predicted one, else 0; as for `classes`."""
-        return (self.classes(data.samples, distance, rule) != data.targets).astype(np.float64)
+        return (self.classes(data.samples, distance, rule, session) != data.targets).astype(np.float64)
 
-    def classes(self, samples: Array, distance: Array, rule: str) -> Labels:
-        """Predicted class numbers of raw samples, by `rule`; `distance` are their divergences."""
+    def classes(self, samples: Array, distance: Array, rule: str, session: "ClassSession") -> Labels:
+        """Predicted class numbers of raw samples, by `rule`; `distance` are their divergences.
+
+        Neighbors and the power are those of the `session`, as they do not learn from a stream.
+        """
         if rule == "nearest":
             return np.asarray(self.book.labels[distance.argmin(axis=1)])
         joint = self.book.log_joint(distance)
         if self.local is not None and self.local.logits > 0.0:
             joint = self.local.mixed(joint, samples)
+        elif session.neighbors is not None:
+            joint *= session.choice.power
+        if session.neighbors is not None:
+            joint = session.neighbors.mixed(joint, samples)
         return np.asarray(joint.argmax(axis=1))
 
     def get_state(self) -> dict[str, Any]:
@@ -172,14 +179,16 @@ def judge_piece(session: "ClassSession", judge: ClassJudge, data: Data, rule: st
     choose_widths(session, judge, distance, known)
     follow(session, judge, scaled, distance, known)
     mix_logits(session, judge, distance, known, data)
-    return judge.errors(known, distance, rule)
+    if session.following.is_quick:
+        session.neighbors = None
+    return judge.errors(known, distance, rule, session)
 
 
 def fitted_error(session: "ClassSession", data: Data, rule: str) -> float:
     """The part of samples of a fit that is classified wrongly."""
     judge = ClassJudge.of(session)
     distance = judge.distance(session.divergence, judge.scaling(data.samples))
-    return float(judge.errors(data, distance, rule).mean())
+    return float(judge.errors(data, distance, rule, session).mean())
 
 
 def choose_widths(session: "ClassSession", judge: ClassJudge, distance: Array, data: Data) -> None:

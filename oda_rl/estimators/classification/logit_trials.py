@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from oda_rl._effects import Effects
 from oda_rl._statistics import Ranks, log_softmax
 from oda_rl._types import Array, Labels
-from oda_rl.estimators.classification.book import LOG_LEAST
+from oda_rl.estimators.classification.book import is_significant
 from oda_rl.estimators.classification.local_logits import (
     ANNEALED,
     PENALTIES,
@@ -157,11 +157,8 @@ class _Trials:
     def is_significant(self, before: _Found, after: _Found) -> bool:
         """Whether the log loss of logits is less by `Z` standard errors, in the folds of both."""
         rows = np.concatenate([test for _, test in self.folds[: len(before.parts)]])
-        known = np.arange(len(rows)), self.data.targets[rows]
-        first, later = (np.concatenate(found.log_probas)[known] for found in (before, after))
-        weight = self.data.weight[rows]
-        gain = weight / weight.mean() * (np.maximum(later, LOG_LEAST) - np.maximum(first, LOG_LEAST))
-        return bool(gain.mean() > Z * gain.std() / np.sqrt(len(rows)))
+        first, later = (np.concatenate(found.log_probas) for found in (before, after))
+        return is_significant(first, later, self.data.take(rows), Z)
 
     def _parts(self, runs: Sequence[LogitRun], overlap: float, folds: range) -> list[_Fold]:
         for run in runs:

@@ -18,6 +18,7 @@ from oda_rl.estimators.classification.following import Following
 from oda_rl.estimators.classification.judging import WIDTHS, Mixing, begin_mixing, learns_at_once
 from oda_rl.estimators.classification.local_logits import LocalLogits
 from oda_rl.estimators.classification.logit_view import LogitView
+from oda_rl.estimators.classification.neighbors import Neighbors
 from oda_rl.estimators.classification.one_sample import PreparedClasses
 from oda_rl.estimators.classification.validation import Choice
 from oda_rl.estimators.feature_scaling import NO_SCALING, Moments, Scaling
@@ -55,6 +56,7 @@ class ClassSession:
         self.fixed: ClassBook | None = None
         self.local: LocalLogits | None = None
         self.mixing: Mixing | None = None  # if a stream chooses the weights of logits
+        self.neighbors: Neighbors | None = None  # of a fit
         if settings.local_model == "linear":
             self.local = self.new_local()
 
@@ -114,7 +116,7 @@ class ClassSession:
             if self.mixing is not None and places:
                 begin_mixing(self, self.mixing.wait)
         if places:
-            self.fixed = None
+            self.fixed = self.neighbors = None
             self._share_capacity()
 
     def new_run(self) -> Run:
@@ -308,6 +310,7 @@ class ClassSession:
             "runs": [[run.settings.max_codevectors, run.get_state()] for run in self.runs],
             "local": None if self.local is None else self.local.get_state(),
             "mixing": None if self.mixing is None else dict(vars(self.mixing)),
+            **({} if self.neighbors is None else {"neighbors": self.neighbors.get_state()}),
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -335,10 +338,12 @@ class ClassSession:
         if state["mixing"] is not None:
             self.mixing = Mixing()
             vars(self.mixing).update(state["mixing"])
+        if "neighbors" in state:
+            self.neighbors = Neighbors.restored(state["neighbors"])
         self.rng.bit_generator.state = state["rng"]
 
     def log_joint(self, samples: Array, distance: Array) -> Array:
-        """log(pi_c p(x | c)) (eq. 35) by densities, from `distance`, and by logits of raw `samples`."""
-        joint = self.book().log_joint(distance)
-        view = self.view
-        return self.choice.power * joint if view is None else view.mixed(joint, samples)
+        """log(pi_c p(x | c)) (eq. 35) from `distance`, mixed with logits and neighbors of `samples`."""
+        joint, view = self.book().log_joint(distance), self.view
+        joint = self.choice.power * joint if view is None else view.mixed(joint, samples)
+        return joint if self.neighbors is None else self.neighbors.mixed(joint, samples)

@@ -10,14 +10,19 @@ from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from oda_rl._replicates import EqualRows
 from oda_rl._types import Array, Labels
 from oda_rl.estimators.classification.annealing import ClassData, anneal, codebooks, temperature_of
-from oda_rl.estimators.classification.book import ERROR, ClassBook, log_loss, log_probabilities
+from oda_rl.estimators.classification.book import (
+    ClassBook,
+    log_loss,
+    log_probabilities,
+    loss_with_errors,
+)
 from oda_rl.estimators.classification.fine_tuning import anneal_lvq, fine_tune
 from oda_rl.estimators.classification.local_logits import (
     LocalLogits,
     LogitTrial,
 )
 from oda_rl.estimators.classification.logit_trials import Split, choose_logits
-from oda_rl.estimators.feature_scaling import Moments
+from oda_rl.estimators.feature_scaling import Moments, Scaling
 from oda_rl.estimators.progress import begin_stage
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
@@ -223,36 +228,34 @@ def fit_logits(
     def mixed(log_proba: Array, rows: Labels) -> tuple[float, tuple[float, float]]:
         """The least loss of densities and logits together, and their weights."""
         density, own = densities[rows], data.take(rows)
-        return min((_loss_and_errors(a * density + b * log_proba, own), (a, b)) for a, b in weights)
+        return min((loss_with_errors(a * density + b * log_proba, own), (a, b)) for a, b in weights)
 
     log_proba, chosen = choose_logits(
         local, data, left_out.folds, kept, lambda log_proba, rows: mixed(log_proba, rows)[0]
     )
     loss, (local.density, local.logits) = mixed(log_proba, np.arange(len(log_proba)))
-    if not alone and loss > (1.0 - WORTHWHILE) * _loss_and_errors(densities, data):
+    if not alone and loss > (1.0 - WORTHWHILE) * loss_with_errors(densities, data):
         return None, log_proba
     local.fit(data, *chosen)
     return local, log_proba
 
 
-def _loss_and_errors(log_proba: Array, data: Data) -> float:
-    return log_loss(log_proba, data.targets, data.weight, ERROR)
-
-
 def calibrate(
     session: "ClassSession", data: Data, left_out: LeftOut, spare: float, by_logits: Array | None
-) -> None:
+) -> Array:
     """Calibrate the probabilities of a session on held-out samples.
 
     `data` are raw samples, `by_logits` their log-probabilities by local logits, if there are any.
+    Returns the calibrated log-probabilities (n_samples, n_classes), which are not normalised.
     """
     joint, local = joint_of_left_out(session, data, left_out, spare), session.local
     if local is None or by_logits is None:
         session.choice = session.choice._replace(power=find_power(joint, data))
-        return
+        return session.choice.power * joint
     mixed = local.density * log_probabilities(joint) + local.logits * by_logits
     power = find_power(mixed, data)
     local.density, local.logits = power * local.density, power * local.logits
+    return power * mixed
 
 
 def find_power(log_joint: Array, data: Data) -> float:
@@ -277,21 +280,28 @@ def joint_of_left_out(session: "ClassSession", data: Data, left_out: LeftOut, sp
     samples towards their own classes. The features of each fold are therefore scaled by the other folds
     alone. `spare` is as for `ClassData`.
     """
-    settings, moments = session.settings, session.moments
+    settings = session.settings
     if len(session.scaling.matrix) == 0:
         return left_out.log_joint
     out = np.empty_like(left_out.log_joint)
     for (train, test), found in zip(left_out.folds, left_out.codebooks, strict=True):
-        own = Moments(session.n_features)
-        own.kept = moments.kept
-        for c in range(len(moments.count)):
-            own.insert(c)
         rest = data.take(train)
-        own.observe(*rest)
-        scaling = own.scaling(settings.scale, session.divergence)
+        scaling = scaling_of(session, rest)
         placed = [scaling(session.scaling.back(codevectors)) for codevectors in found]
-        scaled = ClassData(scaling(rest.samples), *rest[1:], len(moments.count), settings.shared, spare)
+        scaled = ClassData(scaling(rest.samples), *rest[1:], session.n_classes, settings.shared, spare)
         cells = scaled.hard_cells(placed, settings.annealing, TRIAL_TURNS)
         book = scaled.book(cells, session.choice.own, session.choice.factor)
         out[test] = log_joint_of(book, scaling(data.samples[test]), settings.annealing)
     return out
+
+
+def scaling_of(session: "ClassSession", data: Data) -> Scaling:
+    """The scaling of features that the session would have learned from these samples alone."""
+    if len(session.scaling.matrix) == 0:
+        return session.scaling
+    own = Moments(session.n_features)
+    own.kept = session.moments.kept
+    for c in range(session.n_classes):
+        own.insert(c)
+    own.observe(*data)
+    return own.scaling(session.settings.scale, session.divergence)

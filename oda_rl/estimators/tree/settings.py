@@ -27,7 +27,7 @@ UNUSED = {
     "clusterer": ("bifurcation", "finish", "target_distortion", "scale"),
     "classifier": (
         *("bifurcation", "mode", "fine_tune", "n_passes"),
-        *("validation", "reject", "reject_label", "local_model"),
+        *("validation", "reject", "reject_label", "local_model", "neighbors"),
     ),
     "regressor": ("finish", "softness", "pilot_rounds"),
 }
@@ -178,7 +178,7 @@ def _check_unused(estimator: Any, kind: str) -> None:
     for name, default in _defaults(kind).items():
         given = getattr(estimator, name)
         same = given is default or (not isinstance(given, np.ndarray) and given == default)
-        if not same and not (name in ("validation", "local_model") and given is None):
+        if not same and not (name in ("validation", "local_model", "neighbors") and given is None):
             raise ValueError(
                 f"the estimator's {name} must be left at {default!r}, got {given!r}: it has no effect "
                 "in a tree."
