@@ -36,6 +36,7 @@ from common.checkpoints import (
     tell_last,
 )
 from common.evaluation import evaluate_command, make_environments, reason_of
+from common.run_lock import lock_run
 from common.tables import make_console, print_line, show_table
 from common.training_options import (
     Args,
@@ -163,6 +164,7 @@ def begin(args: Args, say: Any) -> tuple[Args, Path, OnlineAlgorithm, dict[str, 
     if folder is None:
         model = kind(env=environment, seed=args.seed, config=args.agent)
         folder = make_run_folder(args)  # not before, as the model may be refused
+        lock_run(folder)
         write_config(folder, args)
         say(f"Training on {args.env_id} for {args.total_timesteps:,} steps{twin}.")
     else:

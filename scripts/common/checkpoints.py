@@ -75,7 +75,7 @@ class Checkpoints(BaseCallback):
             self.say(f"No checkpoint was written ({why}). {tell_last(self.folder)}")
             return
         for old in find_checkpoints(self.folder)[KEPT:]:
-            old.unlink()
+            old.unlink(missing_ok=True)
 
     def _describe(self) -> dict[str, Any]:
         found: dict[str, Any] = {"calls": self.n_calls}

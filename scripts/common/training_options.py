@@ -16,6 +16,7 @@ import tyro
 import oda_rl
 import oda_rl.envs
 from common.arguments import Count, Positive, read_options
+from common.run_lock import lock_run
 from oda_rl import storage
 from oda_rl.agents import TwoTimescaleACConfig, TwoTimescaleConfig
 
@@ -68,6 +69,9 @@ class QArgs(Args):
     )
 
 
+OPTIONS = {"TwoTimescaleAC": Args, "TwoTimescaleQ": QArgs}
+
+
 def find_algorithm(typed: Sequence[str]) -> str:
     """Return the name given as --algorithm, or the default.
 
@@ -87,8 +91,7 @@ def parse(arguments: Sequence[str] | None = None) -> Args:
     for i, option in enumerate(typed):
         if option == "--resume" and (i + 1 == len(typed) or typed[i + 1].startswith("--")):
             typed = [*typed[: i + 1], "", *typed[i + 1 :]]  # the last run
-    found = find_algorithm(typed)
-    kind = QArgs if found == "TwoTimescaleQ" else Args
+    kind = OPTIONS.get(find_algorithm(typed), Args)
     args = read_options(lambda: tyro.cli(kind, args=typed))
     if args.resume is None:
         return args
@@ -123,9 +126,10 @@ OF_COMMAND = {"log_dir", "resume", "progress_bar"}
 
 
 def find_run(args: Args) -> tuple[Path, Args]:
-    """Find the folder of the run to resume, by default the last one with a checkpoint, and its options.
+    """Find and lock the folder of the run to resume, and find its options.
 
-    Raises a ValueError or an OSError if there is none.
+    By default it is the last one with a checkpoint that no other process trains. Raises a ValueError or
+    an OSError if there is none.
     """
     from common.checkpoints import find_checkpoints  # imports TensorBoard
 
@@ -133,18 +137,21 @@ def find_run(args: Args) -> tuple[Path, Args]:
     if not args.resume:
         found = run_folders(args).glob(f"{args.algorithm}_{args.seed}_*/config.json")
         begun = [path.parent for path in found if find_checkpoints(path.parent)]
-        folder = max(begun, key=_number, default=folder)
+        folder = next(filter(lock_run, sorted(begun, key=_number, reverse=True)), folder)
         if folder == Path():
+            trained = ", except those that other processes train now" if begun else ""
             raise ValueError(
-                f"there is no run with these options and a checkpoint in {run_folders(args)}"
+                f"there is no run with these options and a checkpoint in {run_folders(args)}{trained}"
             )
     file = folder / "config.json"
     if not file.is_file():
         raise FileNotFoundError(f"{folder} is not a run of this script: there is no {file}")
+    if not lock_run(folder):
+        raise ValueError(f"{folder} is a run that another process trains now")
     stored = json.loads(file.read_text())
     names = {one.name for one in fields(Args)} - OF_COMMAND - {"agent"}
     with storage.restoring(file):
-        kind = QArgs if stored["algorithm"] == "TwoTimescaleQ" else Args
+        kind = OPTIONS.get(stored["algorithm"], Args)
         own = type(kind().agent)(**stored["agent"])
         named = {name: stored[name] for name in names}
         return folder, kind(**named, agent=own, log_dir=folder.parent.parent)

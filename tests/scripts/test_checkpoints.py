@@ -54,6 +54,25 @@ def test_a_run_that_was_killed_is_resumed_as_if_nothing_had_been(made, run, tmp_
         assert (folder / name).read_bytes() == (made / name).read_bytes(), name
 
 
+def test_a_run_that_another_process_trains_is_not_resumed(made, run, tmp_path):
+    first = shutil.copytree(made, tmp_path / "CartPole-v1" / f"{made.name[:-1]}1")
+    second = shutil.copytree(made, first.with_name(f"{made.name[:-1]}2"))
+    hold = "from pathlib import Path; from common.run_lock import lock_run; print(lock_run(Path({})))"
+    hold = f"{hold.format(repr(str(second)))}; input()"
+    options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": SCRIPTS}
+    with subprocess.Popen([sys.executable, "-u", "-c", hold], **options) as other:
+        assert other.stdout.readline() == "True\n"
+        code, output = run("train", "--resume", second)
+        assert code == 2
+        assert "that another process trains now" in output
+        code, output = run("train", "--resume", "--log-dir", tmp_path, *RUN)
+        assert code == 0, output
+        assert f"Resuming {first}" in output.replace("\n", "")
+        other.communicate("\n")
+    _, output = run("train", "--resume", "--log-dir", tmp_path, *RUN)
+    assert f"Resuming {second}" in output.replace("\n", "")
+
+
 def test_a_checkpoint_that_does_not_tell_how_things_were_is_refused(made, run, tmp_path):
     folder = shutil.copytree(made, tmp_path / "CartPole-v1" / made.name)
     last, before = (folder / "checkpoints" / f"steps-{n}.npz" for n in (4000, 3500))

@@ -22,7 +22,7 @@ def trained(tmp_path_factory, call):
 
 def test_a_run_leaves_what_it_says(trained):
     folder, _ = trained
-    names = {path.name.split(".")[0] for path in folder.iterdir()}
+    names = {path.name.split(".")[0] for path in folder.glob("[!.]*")}
     projector = {"03000", "projector_config"}  # what TensorBoard shows of the codebook
     made = {"model", "config", "evaluations", "events", "training", "checkpoints"}
     assert names == made | projector
