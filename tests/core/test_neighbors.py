@@ -125,3 +125,8 @@ def test_a_new_class_is_not_outvoted():
     assert model.n_neighbors_ == 0
     assert model.score(X + 30.0, np.full(300, 2)) > 0.9
     assert model.score(X, y) > 0.5
+
+
+def test_any_number_of_folds_will_do(monkeypatch):
+    monkeypatch.setattr(neighbors, "MOST_TRIED", 4)
+    assert fitted(200, validation=5).n_neighbors_ == 0

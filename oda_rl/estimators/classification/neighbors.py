@@ -149,9 +149,9 @@ def _held_out_votes(
     scaling_of: Callable[[Data], Scaling],
 ) -> tuple[Labels, list[Array]]:
     """Rows that are held out, and their log-probabilities for each of `N_NEAREST`."""
-    tried, votes = [], []
+    tried, votes, most = [], [], max(1, MOST_TRIED // len(folds))
     for train, test in folds:
-        rest, some = data.take(_some(train, data)), _spread(test, MOST_TRIED // len(folds))
+        rest, some = data.take(_some(train, data)), _spread(test, most)
         known = scaling_of(rest)
         own = Neighbors(rest._replace(samples=known(rest.samples)), known, max(N_NEAREST))
         distance, found = own.find(data.samples[some])
