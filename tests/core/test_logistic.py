@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from oda_rl.estimators.classification import logistic
 from oda_rl.estimators.classification.logistic import LEAST_SHARE, Basis, fit_logistic
 
 
@@ -30,7 +31,10 @@ def columns_of(X, codevectors, temperature, kept):
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("temperature", [0.3, 3.0])
 @pytest.mark.parametrize("penalty", [1.0, 100.0])
-def test_it_is_logistic_regression_over_all_columns(n_classes, temperature, penalty):
+@pytest.mark.parametrize("dense", [0.0, 2.0])
+def test_it_is_logistic_regression_over_all_columns(n_classes, temperature, penalty, dense, monkeypatch):
+    """By products with all cells, and by those with a share in a sample."""
+    monkeypatch.setattr(logistic, "DENSE", dense)
     X, y, weight, codevectors = problem(n_classes)
     kept = np.array([True, False, True])
     basis = Basis.of(X, codevectors, temperature, kept)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from oda_rl._jit import kernel, vector_kernel
+from oda_rl._ridge import one_thread
 from oda_rl._types import Array, Labels
 from oda_rl.estimators.regression.mixture import mixture_columns
 
@@ -15,6 +16,9 @@ from oda_rl.estimators.regression.mixture import mixture_columns
 LEAST_SHARE = 1e-3
 # Number of samples whose shares of all cells are computed at a time.
 BLOCK = 4096
+# Where at least this part of the shares is not zero, and cells are several, matrix products with all of
+# them are quicker. They are made for FEW samples at a time, whose outputs then stay in the cache.
+DENSE, FEW = 0.5, 128
 # The search ends when gradients per weight are below TOLERANCE, after ITERATIONS iterations, or when one
 # of them lowers the loss by less than this part.
 TOLERANCE, ITERATIONS, LEAST_GAIN = 1e-2, 200, 64 * np.finfo(float).eps
@@ -55,6 +59,15 @@ class Basis(NamedTuple):
     def entries(self) -> tuple[Array, NDArray[np.int64], NDArray[np.int64], Array]:
         """Samples, and the cells and shares of each: the first arguments of kernels."""
         return self.rows, self.begin, self.cells, self.share
+
+    def dense_shares(self) -> Array | None:
+        """Shares of all cells (n_samples, n_cells); None if most of them are zero, or cells are one."""
+        n, k = len(self.rows), len(self.codevectors)
+        if k == 1 or len(self.share) < DENSE * n * k:
+            return None
+        out = np.zeros((n, k))
+        out[np.repeat(np.arange(n), np.diff(self.begin)), self.cells] = self.share
+        return out
 
     def from_origin(self, models: Array) -> Array:
         """Models (n_cells, n_logits, 1 + n_features) as functions of x, from those of x - mu."""
@@ -100,6 +113,7 @@ def fit_logistic(
     shape = len(basis.codevectors), n_logits, basis.rows.shape[1]
     total, n = float(weight.sum()), shape[0] * shape[1] * shape[2]
     unit = _units(basis, weight, penalty, len(known), shape)
+    dense = basis.dense_shares()
 
     def loss_and_gradient(place: Array) -> tuple[float, Array]:
         point = unit * place
@@ -108,24 +122,54 @@ def fit_logistic(
         loss = 0.5 * float(point[:n] @ gradient[:n])
         models, by_model = basis.from_origin(point[:n].reshape(shape)), np.zeros(shape)
         own = (models, point[n:], by_model, gradient[n:])
-        loss += add_log_loss(*basis.entries, numbers, weight, *own)
+        if dense is None:
+            loss += add_log_loss(*basis.entries, numbers, weight, *own)
+        else:
+            loss += _add_dense_log_loss(basis.rows, dense, numbers, weight, *own)
         by_model[:, :, 1:] -= by_model[:, :, :1] * basis.codevectors[:, None]
         gradient[:n] += by_model.ravel()
         return loss / total, unit * gradient / total
 
-    found = minimize(
-        loss_and_gradient,
-        _point_of(begin, known, shape) / unit,
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": ITERATIONS, "gtol": tolerance, "ftol": LEAST_GAIN, "maxls": 50},
-    )
+    with one_thread():
+        found = minimize(
+            loss_and_gradient,
+            _point_of(begin, known, shape) / unit,
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": ITERATIONS, "gtol": tolerance, "ftol": LEAST_GAIN, "maxls": 50},
+        )
     point = unit * found.x
     models, constant = point[:n].reshape(shape), point[n:]
     if n_logits == 1:
         models = np.concatenate([-0.5 * models, 0.5 * models], axis=1)
         constant = np.r_[-0.5, 0.5] * constant
     return Logits(known, models, constant)
+
+
+def _add_dense_log_loss(
+    rows: Array,
+    shares: Array,
+    labels: Labels,
+    weight: Array,
+    models: Array,
+    constant: Array,
+    models_gradient: Array,
+    constant_gradient: Array,
+) -> float:
+    """Do what `add_log_loss` does, by matrix products with the models of all cells.
+
+    `shares` are those of all cells (n_samples, n_cells).
+    """
+    k, n_logits, q = models.shape
+    flat, gradient, total = models.reshape(-1, q).T.copy(), np.zeros((q, k * n_logits)), 0.0
+    for start in range(0, len(rows), FEW):
+        part = slice(start, start + FEW)
+        outputs = rows[part] @ flat
+        own = shares[part], labels[part], weight[part], constant, constant_gradient
+        total += dense_errors(*own, outputs.reshape(-1, k, n_logits))
+        gradient += rows[part].T @ outputs
+    models_gradient += gradient.T.reshape(models.shape)
+    return total
 
 
 def _point_of(begin: Logits | None, known: Labels, shape: tuple[int, int, int]) -> Array:
@@ -201,6 +245,58 @@ def fill_logits(rows, begin, cells, share, models, constant, out):
 
 
 @kernel
+def loss_of_logits(error, label, weight):
+    """Log loss of one sample; its logits `error` (n_logits,) become the gradient, times `weight`.
+
+    A single logit is that of class 1 against class 0.
+    """
+    if error.shape[0] == 1:
+        side = 1.0 if label == 1 else -1.0
+        margin = side * error[0]
+        rest = np.exp(-abs(margin))
+        error[0] = -side * weight * (rest if margin > 0.0 else 1.0) / (1.0 + rest)
+        return np.log1p(rest) + max(-margin, 0.0)
+    largest, taken, mass = error.max(), error[label], 0.0
+    for c in range(error.shape[0]):
+        error[c] = np.exp(error[c] - largest)
+        mass += error[c]
+    for c in range(error.shape[0]):
+        error[c] *= weight / mass
+    error[label] -= weight
+    return np.log(mass) + largest - taken
+
+
+@vector_kernel
+def mix_outputs(shares, outputs, out):
+    """Add the outputs (n_cells, n_logits) of all models, weighted by shares, to `out` (n_logits,)."""
+    for i in range(shares.shape[0]):
+        for c in range(out.shape[0]):
+            out[c] += shares[i] * outputs[i, c]
+
+
+@kernel
+def dense_errors(shares, labels, weight, constant, constant_gradient, outputs):
+    """Return the weighted log loss of samples, and add the gradients in the constants.
+
+    `outputs` (n_samples, n_cells, n_logits) are those of all models; they are replaced by the gradients
+    in them. Other arguments are those of `_add_dense_log_loss`.
+    """
+    n_logits, total = constant.shape[0], 0.0
+    error = np.empty(n_logits)
+    for t in range(shares.shape[0]):
+        for c in range(n_logits):
+            error[c] = constant[c]
+        mix_outputs(shares[t], outputs[t], error)
+        total += weight[t] * loss_of_logits(error, labels[t], weight[t])
+        for c in range(n_logits):
+            constant_gradient[c] += error[c]
+        for i in range(shares.shape[1]):
+            for c in range(n_logits):
+                outputs[t, i, c] = shares[t, i] * error[c]
+    return total
+
+
+@kernel
 def add_log_loss(
     rows,
     begin,
@@ -224,21 +320,7 @@ def add_log_loss(
         for c in range(n_logits):
             error[c] = constant[c]
         add_logits(rows[t], cells[own], share[own], models, error)
-        if n_logits == 1:
-            side = 1.0 if labels[t] == 1 else -1.0
-            margin = side * error[0]
-            rest = np.exp(-abs(margin))
-            total += weight[t] * (np.log1p(rest) + max(-margin, 0.0))
-            error[0] = -side * weight[t] * (rest if margin > 0.0 else 1.0) / (1.0 + rest)
-        else:
-            largest, taken, mass = error.max(), error[labels[t]], 0.0
-            for c in range(n_logits):
-                error[c] = np.exp(error[c] - largest)
-                mass += error[c]
-            total += weight[t] * (np.log(mass) + largest - taken)
-            for c in range(n_logits):
-                error[c] *= weight[t] / mass
-            error[labels[t]] -= weight[t]
+        total += weight[t] * loss_of_logits(error, labels[t], weight[t])
         for c in range(n_logits):
             constant_gradient[c] += error[c]
         add_gradients(rows[t], cells[own], share[own], error, models_gradient)
