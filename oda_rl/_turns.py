@@ -55,14 +55,23 @@ def begin_turn(folder: str, name: str) -> bool:
     place = _files[path], zlib.crc32(name.encode()) % N_BYTES
     patience = time.monotonic() + PATIENCE
     while time.monotonic() < patience:
-        try:
-            fcntl.lockf(place[0], fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place[1])
-        except (BlockingIOError, PermissionError):  # which of these it is depends on the system
-            time.sleep(PAUSE)
-            continue
-        _present.append(place)
-        return True
+        if try_lock(*place, 1):
+            _present.append(place)
+            return True
+        time.sleep(PAUSE)
     return False
+
+
+def try_lock(file: int, start: int = 0, n_bytes: int = 0) -> bool:
+    """Lock bytes of an open file, all if `n_bytes` is 0; return False if another process has them.
+
+    Raises an OSError if the file system has no locks.
+    """
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, n_bytes, start)
+    except (BlockingIOError, PermissionError):  # which of these it is depends on the system
+        return False
+    return True
 
 
 def end_turn() -> None:

@@ -2,14 +2,9 @@
 
 import os
 from pathlib import Path
-from typing import Any
 
-try:
-    import fcntl as _fcntl
-except ImportError:  # on Windows, where nothing is locked
-    _fcntl = None  # type: ignore[assignment]
+from oda_rl._turns import fcntl, try_lock
 
-fcntl: Any = _fcntl
 FILE = ".lock"
 # Files that stay open: closing one would end the lock.
 _held: list[int] = []
@@ -28,19 +23,18 @@ def lock_run(folder: Path) -> bool:
     bool
         False if another process has locked it. True where nothing can be locked.
     """
-    if fcntl is None:
+    if fcntl is None:  # on Windows
         return True
     try:
         file = os.open(folder / FILE, os.O_RDWR | os.O_CREAT, 0o666)
     except OSError:  # what this means for the training is said when it writes
         return True
     try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):  # which of these it is depends on the system
-        os.close(file)
-        return False
+        free = try_lock(file)
     except OSError:  # a file system without locks
+        free = True
+    if free:
+        _held.append(file)
+    else:
         os.close(file)
-        return True
-    _held.append(file)
-    return True
+    return free

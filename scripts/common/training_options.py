@@ -146,7 +146,7 @@ def find_run(args: Args) -> tuple[Path, Args]:
     file = folder / "config.json"
     if not file.is_file():
         raise FileNotFoundError(f"{folder} is not a run of this script: there is no {file}")
-    if not lock_run(folder):
+    if args.resume and not lock_run(folder):
         raise ValueError(f"{folder} is a run that another process trains now")
     stored = json.loads(file.read_text())
     names = {one.name for one in fields(Args)} - OF_COMMAND - {"agent"}

@@ -1,7 +1,6 @@
 """Fitting a classifier to a data set: annealing, validation, fine-tuning, and a final check."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from oda_rl.estimators.classification.validation import (
     choose,
     fit_logits,
     log_joint_of,
-    scaling_of,
+    scalings_of,
     tuned_book,
 )
 from oda_rl.estimators.copies import few_with_copies, without_copies
@@ -156,11 +155,12 @@ def _validate(
         own = settings, session.rng, session.moments.kept
         session.local, by_logits = fit_logits(data, left_out, *own)
     if left_out is not None:
-        log_proba = calibrate(session, data, left_out, scaled.spare, by_logits)
+        scalings = scalings_of(session, data, left_out.folds)
+        log_proba = calibrate(session, data, left_out, scalings, scaled.spare, by_logits)
         if stores and estimator.rule == "bayes" and session.divergence.is_euclidean:
             begin_stage("neighbors")
-            scalings = partial(scaling_of, session), session.scaling
-            session.neighbors = choose_neighbors(data, left_out.folds, log_proba, *scalings)
+            held_out = left_out.folds, scalings, log_proba
+            session.neighbors = choose_neighbors(data, session.scaling, *held_out)
     return left_out
 
 

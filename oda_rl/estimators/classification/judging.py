@@ -92,17 +92,12 @@ class ClassJudge(NamedTuple):
     def classes(self, samples: Array, distance: Array, rule: str, session: "ClassSession") -> Labels:
         """Predicted class numbers of raw samples, by `rule`; `distance` are their divergences.
 
-        Neighbors and the power are those of the `session`, as they do not learn from a stream.
+        Neighbors are those of the `session`, as they do not learn from a stream.
         """
         if rule == "nearest":
             return np.asarray(self.book.labels[distance.argmin(axis=1)])
-        joint = self.book.log_joint(distance)
-        if self.local is not None and self.local.logits > 0.0:
-            joint = self.local.mixed(joint, samples)
-        elif session.neighbors is not None:
-            joint *= session.choice.power
-        if session.neighbors is not None:
-            joint = session.neighbors.mixed(joint, samples)
+        view = self.local if self.local is not None and self.local.logits > 0.0 else None
+        joint = mixed(session, self.book.log_joint(distance), view, samples)
         return np.asarray(joint.argmax(axis=1))
 
     def get_state(self) -> dict[str, Any]:
@@ -117,6 +112,12 @@ class ClassJudge(NamedTuple):
         parts = {"book": ClassBook(**state["book"]), "scaling": Scaling(**state["scaling"])}
         local = None if state["local"] is None else LogitView.restored(state["local"])
         return cls(**(state | parts | {"local": local}))
+
+
+def mixed(session: "ClassSession", joint: Array, view: LogitView | None, samples: Array) -> Array:
+    """log(pi_c p(x | c)) of raw samples, with logits of the view and neighbors of the session."""
+    joint = session.choice.power * joint if view is None else view.mixed(joint, samples)
+    return joint if session.neighbors is None else session.neighbors.mixed(joint, samples)
 
 
 def judge_schema(shared: bool) -> Schema:

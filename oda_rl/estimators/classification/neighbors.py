@@ -1,6 +1,6 @@
 """Stored samples beside the cells of a classifier: the classes of those nearest to a new sample."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -104,10 +104,10 @@ def log_votes(distance: Array, found: Labels, data: Data, n_classes: int) -> Arr
 
 def choose_neighbors(
     data: Data,
-    folds: Sequence[tuple[Labels, Labels]],
-    log_proba: Array,
-    scaling_of: Callable[[Data], Scaling],
     scaling: Scaling,
+    folds: Sequence[tuple[Labels, Labels]],
+    scalings: Sequence[Scaling],
+    log_proba: Array,
 ) -> Neighbors | None:
     """Choose neighbors on samples that folds hold out; None unless they clearly help.
 
@@ -115,18 +115,18 @@ def choose_neighbors(
     ----------
     data : Data
         Raw samples, class numbers and weights.
+    scaling : Scaling
+        The scaling of features learned from all samples.
     folds : sequence of pairs of ndarrays
         Rows to learn from, and rows held out.
+    scalings : sequence of Scaling
+        For each fold, that learned from the rows to learn from.
     log_proba : ndarray of shape (n_samples, n_classes)
         Log-probabilities of held-out samples by the other parts of the classifier, calibrated.
-    scaling_of : callable
-        Returns the scaling of features learned from some samples alone.
-    scaling : Scaling
-        That of all samples.
     """
     if min(len(train) for train, _ in folds) < max(N_NEAREST):
         return None
-    rows, votes = _held_out_votes(data, folds, log_proba.shape[1], scaling_of)
+    rows, votes = _held_out_votes(data, folds, scalings, log_proba.shape[1])
     others, held_out = log_probabilities(log_proba[rows]), data.take(rows)
     least = alone = loss_with_errors(others, held_out)
     best, chosen = others, (0, 0.0, 0.0)
@@ -138,36 +138,35 @@ def choose_neighbors(
                 least, best, chosen = loss, mixed, (k, a, b)
     if not least < CLEARLY * alone or not is_significant(others, best, held_out, Z):
         return None
-    kept = data.take(_some(np.arange(len(data.weight)), data))
-    return Neighbors(kept._replace(samples=scaling(kept.samples)), scaling, *chosen)
+    return Neighbors(_stored(data, scaling), scaling, *chosen)
 
 
 def _held_out_votes(
     data: Data,
     folds: Sequence[tuple[Labels, Labels]],
+    scalings: Sequence[Scaling],
     n_classes: int,
-    scaling_of: Callable[[Data], Scaling],
 ) -> tuple[Labels, list[Array]]:
     """Rows that are held out, and their log-probabilities for each of `N_NEAREST`."""
     tried, votes, most = [], [], max(1, MOST_TRIED // len(folds))
-    for train, test in folds:
-        rest, some = data.take(_some(train, data)), _spread(test, most)
-        known = scaling_of(rest)
-        own = Neighbors(rest._replace(samples=known(rest.samples)), known, max(N_NEAREST))
+    for (train, test), scaling in zip(folds, scalings, strict=True):
+        some = _spread(test, most)
+        own = Neighbors(_stored(data.take(train), scaling), scaling, max(N_NEAREST))
         distance, found = own.find(data.samples[some])
         votes.append([log_votes(distance[:, :k], found[:, :k], own.data, n_classes) for k in N_NEAREST])
         tried.append(some)
     return np.concatenate(tried), [np.concatenate(own) for own in zip(*votes, strict=True)]
 
 
-def _some(rows: Labels, data: Data) -> Labels:
-    """At most so many of the rows as may be stored."""
+def _stored(data: Data, scaling: Scaling) -> Data:
+    """The samples to store, scaled: all of them, or as many as may be."""
     most = max(max(N_NEAREST), NUMBERS // data.samples.shape[1])
-    return rows if len(rows) <= most else _spread(rows, most)
+    kept = data.take(_spread(np.arange(len(data.weight)), most))
+    return kept._replace(samples=scaling(kept.samples))
 
 
 def _spread(rows: Labels, most: int) -> Labels:
-    """At most so many of the rows, at random but always the same ones."""
+    """At most so many of the rows, at random but always the same ones, in ascending order."""
     return np.sort(np.random.default_rng(len(rows)).permutation(rows)[:most])
 
 

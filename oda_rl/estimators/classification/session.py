@@ -15,7 +15,7 @@ from oda_rl.estimators.classification.annealing import (
 from oda_rl.estimators.classification.book import ClassBook, LiveCells, book_of_session, move
 from oda_rl.estimators.classification.fine_tuning import repel, tune
 from oda_rl.estimators.classification.following import Following
-from oda_rl.estimators.classification.judging import WIDTHS, Mixing, begin_mixing, learns_at_once
+from oda_rl.estimators.classification.judging import WIDTHS, Mixing, begin_mixing, learns_at_once, mixed
 from oda_rl.estimators.classification.local_logits import LocalLogits
 from oda_rl.estimators.classification.logit_view import LogitView
 from oda_rl.estimators.classification.neighbors import Neighbors
@@ -344,6 +344,4 @@ class ClassSession:
 
     def log_joint(self, samples: Array, distance: Array) -> Array:
         """log(pi_c p(x | c)) (eq. 35) from `distance`, mixed with logits and neighbors of `samples`."""
-        joint, view = self.book().log_joint(distance), self.view
-        joint = self.choice.power * joint if view is None else view.mixed(joint, samples)
-        return joint if self.neighbors is None else self.neighbors.mixed(joint, samples)
+        return mixed(self, self.book().log_joint(distance), self.view, samples)

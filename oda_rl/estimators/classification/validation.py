@@ -241,14 +241,20 @@ def fit_logits(
 
 
 def calibrate(
-    session: "ClassSession", data: Data, left_out: LeftOut, spare: float, by_logits: Array | None
+    session: "ClassSession",
+    data: Data,
+    left_out: LeftOut,
+    scalings: Sequence[Scaling],
+    spare: float,
+    by_logits: Array | None,
 ) -> Array:
     """Calibrate the probabilities of a session on held-out samples.
 
-    `data` are raw samples, `by_logits` their log-probabilities by local logits, if there are any.
-    Returns the calibrated log-probabilities (n_samples, n_classes), which are not normalised.
+    `data` are raw samples, `scalings` those of `scalings_of`, `by_logits` the log-probabilities by local
+    logits, if there are any. Returns the calibrated log-probabilities (n_samples, n_classes), which are
+    not normalised.
     """
-    joint, local = joint_of_left_out(session, data, left_out, spare), session.local
+    joint, local = joint_of_left_out(session, data, left_out, scalings, spare), session.local
     if local is None or by_logits is None:
         session.choice = session.choice._replace(power=find_power(joint, data))
         return session.choice.power * joint
@@ -273,20 +279,19 @@ def best_power(losses: Sequence[float]) -> float:
     return POWERS[best] if losses[best] < (1.0 - CLEARLY) * losses[0] else 1.0
 
 
-def joint_of_left_out(session: "ClassSession", data: Data, left_out: LeftOut, spare: float) -> Array:
+def joint_of_left_out(
+    session: "ClassSession", data: Data, left_out: LeftOut, scalings: Sequence[Scaling], spare: float
+) -> Array:
     """log(pi_c p(x | c)) (n_samples, n_classes) of raw samples, held out of the feature scaling, too.
 
-    If samples are few, a scaling that was learned with the classes of all of them draws the held-out
-    samples towards their own classes. The features of each fold are therefore scaled by the other folds
-    alone. `spare` is as for `ClassData`.
+    `scalings` are those of `scalings_of`, `spare` is as for `ClassData`.
     """
     settings = session.settings
     if len(session.scaling.matrix) == 0:
         return left_out.log_joint
     out = np.empty_like(left_out.log_joint)
-    for (train, test), found in zip(left_out.folds, left_out.codebooks, strict=True):
+    for (train, test), found, scaling in zip(left_out.folds, left_out.codebooks, scalings, strict=True):
         rest = data.take(train)
-        scaling = scaling_of(session, rest)
         placed = [scaling(session.scaling.back(codevectors)) for codevectors in found]
         scaled = ClassData(scaling(rest.samples), *rest[1:], session.n_classes, settings.shared, spare)
         cells = scaled.hard_cells(placed, settings.annealing, TRIAL_TURNS)
@@ -295,13 +300,20 @@ def joint_of_left_out(session: "ClassSession", data: Data, left_out: LeftOut, sp
     return out
 
 
-def scaling_of(session: "ClassSession", data: Data) -> Scaling:
-    """The scaling of features that the session would have learned from these samples alone."""
+def scalings_of(session: "ClassSession", data: Data, folds: Sequence[Split]) -> list[Scaling]:
+    """For each fold, the scaling of features learned from the samples outside of it alone.
+
+    If samples are few, a scaling that was learned with the classes of all of them draws the held-out
+    samples towards their own classes. `data` are raw samples.
+    """
     if len(session.scaling.matrix) == 0:
-        return session.scaling
-    own = Moments(session.n_features)
-    own.kept = session.moments.kept
-    for c in range(session.n_classes):
-        own.insert(c)
-    own.observe(*data)
-    return own.scaling(session.settings.scale, session.divergence)
+        return [session.scaling] * len(folds)
+    found = []
+    for train, _ in folds:
+        own = Moments(session.n_features)
+        own.kept = session.moments.kept
+        for c in range(session.n_classes):
+            own.insert(c)
+        own.observe(*data.take(train))
+        found.append(own.scaling(session.settings.scale, session.divergence))
+    return found
