@@ -10,13 +10,15 @@ from oda_rl.agents.policy_program import PolicyProgram
 PYTHON_UNSAFE = re.compile(r'[\\"]')
 C_UNSAFE = re.compile(r"\\|\*(?=/)|/(?=\*)|\?(?=\?)")
 NOTHING_UNSAFE = re.compile("(?!)")
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def with_safe_names(program: PolicyProgram, unsafe: re.Pattern[str]) -> PolicyProgram:
     r"""Return a copy in whose names the `unsafe` characters, and all unprintable ones, are escaped.
 
-    Unprintable are line ends, other control characters, those that change the direction of writing, and
-    lone surrogates, which no encoding can store.
+    Unprintable are line ends, other control characters, and those that change the direction of writing.
+    Lone surrogates, which no encoding can store, become replacement characters: as escape sequences
+    they would be read back as surrogates, and Python 3.13 compiles no docstring that has one.
 
     >>> escaped('a "name"\n', PYTHON_UNSAFE)
     'a \\x22name\\x22\\n'
@@ -31,6 +33,7 @@ def with_safe_names(program: PolicyProgram, unsafe: re.Pattern[str]) -> PolicyPr
 
 def escaped(text: str, unsafe: re.Pattern[str]) -> str:
     """Write the `unsafe` and the unprintable characters of a text as escape sequences of Python."""
+    text = _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", text)
     text = unsafe.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
