@@ -142,9 +142,9 @@ class Table:
 )
 def test_a_table_of_frozen_lake_is_that_of_numpy(lam, slippery, halving):
     env = gym.make("FrozenLake-v1", is_slippery=slippery)
-    model = TwoTimescaleQ(env=env, seed=3, trace_decay=lam, gamma_halving=halving).learn(6_000)
+    model = TwoTimescaleQ(env=env, seed=3, trace_decay=lam, gamma_halving=halving).learn(4_000)
     twin = Table(16, 4, 3, lam, halving)
-    twin.run(gym.make("FrozenLake-v1", is_slippery=slippery), 3, 6_000)
+    twin.run(gym.make("FrozenLake-v1", is_slippery=slippery), 3, 4_000)
     np.testing.assert_allclose(model.learner.q_values, twin.q, atol=1e-9)
     np.testing.assert_array_equal(model.learner.codebook["visits"].T, twin.visits)
     np.testing.assert_allclose(model.learner.codebook["novelty"].T, twin.novelty, atol=1e-9)
