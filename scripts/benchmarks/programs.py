@@ -109,7 +109,7 @@ def run_programs(args: Programs, console: Console) -> int:
     for case in cases:
         task = find_task(case.env_id)
         if task is not None and task.missing:
-            console.print(f"{case.env_id} needs {task.package}.")
+            console.print(f"{case.env_id} is left out: {task.missing}.", markup=False)
             continue
         for seed in args.seeds if not args.only_kept else ():
             for kind in args.kinds:

@@ -63,7 +63,7 @@ class Suite(Where):
 
 
 def choose_tasks(names: Sequence[str]) -> tuple[list[Task], list[str]]:
-    """Return the requested tasks that can be run, and a line for each that lacks a package.
+    """Return the requested tasks that can be run, and a line for each that cannot.
 
     Raises a ValueError for a name with which no task's name begins.
     """
@@ -73,11 +73,7 @@ def choose_tasks(names: Sequence[str]) -> tuple[list[Task], list[str]]:
                 f"--tasks: none begins with {name}; there are {', '.join(t.name for t in SUITE)}."
             )
     asked = [task for task in SUITE if not names or task.name.startswith(tuple(names))]
-    skipped = [
-        f"{task.name} is left out: pip install 'oda_rl[{task.package.lower()}]'."
-        for task in asked
-        if task.package and task.missing
-    ]
+    skipped = [f"{task.name} is left out: {task.missing}." for task in asked if task.missing]
     return [task for task in asked if not task.missing], skipped
 
 

@@ -45,9 +45,13 @@ class Task:
         return short_name(self.env_id)
 
     @property
-    def missing(self) -> bool:
-        """Whether the package that it needs is not installed."""
-        return self.package is not None and find_spec(self.package) is None
+    def missing(self) -> str | None:
+        """What it needs that is not installed, its package or a later Gymnasium; None for nothing."""
+        if self.package is not None and find_spec(self.package) is None:
+            return f"pip install 'oda_rl[{self.package.lower()}]'"
+        if "/" not in self.env_id and self.env_id not in gym.registry:
+            return f"Gymnasium {gym.__version__} does not have it"
+        return None
 
 
 TASKS = (

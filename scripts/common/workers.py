@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -166,7 +167,8 @@ def open_workers(where: Where, most: int | None = None) -> Iterator[Workers]:
     if n <= 1:
         yield Workers()
         return
-    pool = ProcessPoolExecutor(n, initializer=begin_worker, initargs=(os.getpid(),))
+    # a process begins without the path on which these modules are found
+    pool = ProcessPoolExecutor(n, initializer=by_value(partial(begin_worker, os.getpid())))
     try:
         yield Processes(pool, n)
     finally:

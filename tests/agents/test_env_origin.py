@@ -91,8 +91,8 @@ def test_keyword_arguments_are_stored(make, kwargs):
 CHANGES = [
     (rescaled, ("RescaleObservation", "observations")),
     (
-        lambda: wrappers.DiscretizeAction(gym.make("MountainCarContinuous-v0"), 3),
-        ("DiscretizeAction", "actions"),
+        lambda: wrappers.RescaleAction(gym.make("MountainCarContinuous-v0"), -2.0, 2.0),
+        ("RescaleAction", "actions"),
     ),
     (lambda: wrappers.NormalizeReward(gym.make("MountainCar-v0")), ("NormalizeReward", "rewards")),
     (lambda: VecNormalize(make_vec_env("MountainCar-v0", 1)), ("VecNormalize", "observations")),

@@ -284,7 +284,7 @@ def test_parameters_out_of_range(parameters, message):
 
 
 def test_weights_must_not_all_be_zero():
-    with pytest.raises(ValueError, match="non-zero"):
+    with pytest.raises(ValueError, match=r"non-zero|positive for at least one"):
         ODARegressor().fit([[0.0], [1.0]], [0.0, 1.0], sample_weight=[0.0, 0.0])
     with pytest.raises(ValueError, match="Negative"):
         ODARegressor().fit([[0.0], [1.0]], [0.0, 1.0], sample_weight=[1.0, -1.0])

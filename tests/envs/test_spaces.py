@@ -10,7 +10,7 @@ def test_supported_spaces_are_returned():
     assert check_discrete_action_space(discrete) is discrete
 
 
-@pytest.mark.skipif(not hasattr(gym.wrappers, "DiscretizeAction"), reason="Gymnasium has it since 1.2")
+@pytest.mark.skipif(not hasattr(gym.wrappers, "DiscretizeAction"), reason="Gymnasium has it since 1.2.1")
 def test_the_advice_works():
     env = gym.make("Pendulum-v1")
     with pytest.raises(ValueError, match="DiscretizeAction"):

@@ -59,7 +59,7 @@ def test_one_state(path, tmp_path, explain):
         (("--observation", 0, 0), "must be 4 finite numbers"),
         (("--dimensions", 0, 7), "dimensions must be two different indices from 0 to 3"),
         (("--dimensions", 1, 1), "dimensions must be two different indices from 0 to 3"),
-        (("--picture", "why"), "--picture must be a file ending in .avif,"),
+        (("--picture", "why"), "--picture must be a file ending in ."),
         (("--markdown", "why.npz"), "--markdown must be a file ending in .md, .markdown or .txt"),
         (("--html", "why"), "--html must be a file ending in .html or .htm, got why"),
         (("--data", "samples.csv"), "--data requires --html"),
