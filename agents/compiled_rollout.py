@@ -128,6 +128,10 @@ class ObserveFunction(types.WrapperAddressProtocol):
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function: Any = function
 
+    def __call__(self, *arguments: Any) -> int:
+        """Call the kernel, as the loop does where compilation is disabled."""
+        return int(self.function(*arguments))
+
     def signature(self) -> Any:
         """The signature of the kernel, for numba."""
         return OBSERVE_SIGNATURE

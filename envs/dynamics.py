@@ -16,7 +16,7 @@ from numba import types
 from numba.extending import typeof_impl
 from numpy.typing import ArrayLike, NDArray
 
-from oda_rl._jit import kernel
+from oda_rl._jit import DISABLED, kernel
 from oda_rl.envs.names import find_env_spec
 from oda_rl.envs.wrapper_chain import (
     find_time_limit,
@@ -67,8 +67,9 @@ class CompiledFunction(types.WrapperAddressProtocol):
         """The numba function; the first access compiles it or loads it from the cache on disk."""
         if self._compiled is None:
             made: Any = kernel(self.function)
-            made.compile(self.signature())
-            made.disable_compile()
+            if not DISABLED:
+                made.compile(self.signature())
+                made.disable_compile()
             self._compiled = made
         return self._compiled
 

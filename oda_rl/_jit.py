@@ -11,11 +11,15 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, Flags
 from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NativeLowering
+from numba.np.unsafe.ndarray import to_fixed_tuple
 from numpy.typing import NDArray
 
 from oda_rl._interrupts import interrupts_wait
 from oda_rl._kernel_cache import find_cache
 
+# Whether kernels are run as plain Python: by NUMBA_DISABLE_JIT=1, for a debugger or a profiler
+_CONFIG: Any = numba.config
+DISABLED = bool(_CONFIG.DISABLE_JIT)
 # Division by zero gives infinity, as in NumPy: loops that test for it would not be vectorised.
 # An option that is not given is inherited from the kernel for which a function is first compiled.
 OPTIONS: Any = {"nogil": True, "error_model": "numpy", "fastmath": False, "forceinline": False}
@@ -198,6 +202,14 @@ def vector_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     return _compile(function, **{**LEAN, "fastmath": FREE_ORDER})
 
 
+def _tuple_in_python(array: NDArray[Any], length: int) -> tuple[Any, ...]:
+    return tuple(array[:length].tolist())
+
+
+# fixed_tuple(array, length): the first numbers of an array as a tuple of constant length
+fixed_tuple: Any = _tuple_in_python if DISABLED else to_fixed_tuple
+
+
 def aligned_zeros(shape: int | tuple[int, ...]) -> NDArray[np.float64]:
     """Zeros aligned to a cache line; so is every row if the length of rows is a multiple of 8.
 
@@ -211,6 +223,8 @@ def aligned_zeros(shape: int | tuple[int, ...]) -> NDArray[np.float64]:
 
 
 def _compile(function: Callable[..., Any], **options: Any) -> Any:
+    if DISABLED:
+        return function
     compiled = numba.njit(pipeline_class=_KernelCompiler, **{**OPTIONS, **options})(function)
     if (kept := find_cache(function)) is not None:
         compiled._cache = kept

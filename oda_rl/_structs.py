@@ -18,7 +18,9 @@ when one of them is replaced. It must never be copied along with them, pickled, 
 object that holds one leaves it out of `__getstate__`, and makes it again.
 """
 
-from functools import cache
+import ctypes
+import math
+from functools import cache, partial
 from typing import Annotated, Any, NamedTuple, TypeAlias, get_type_hints
 
 import numpy as np
@@ -29,6 +31,8 @@ from numba.core.typing.templates import AttributeTemplate
 from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, models, register_model
 from numba.np.arrayobj import make_array, populate_array
 from numpy.typing import NDArray
+
+from oda_rl._jit import DISABLED
 
 Float1: TypeAlias = Annotated[NDArray[np.float64], (types.float64, 1)]
 Float2: TypeAlias = Annotated[NDArray[np.float64], (types.float64, 2)]
@@ -119,6 +123,8 @@ def make_opener(group: type[Any], first: int) -> Any:
 
     Its slots begin at index `first` of the table.
     """
+    if DISABLED:
+        return partial(_open_in_python, group, first)
     made = _Group(group)
 
     def generate(context, builder, signature, args):
@@ -133,6 +139,17 @@ def make_opener(group: type[Any], first: int) -> Any:
     opener: Any = open_group
     opener.declared_in = group.__module__
     return opener
+
+
+def _open_in_python(group: Any, first: int, table: NDArray[np.int64]) -> Any:
+    """What the functions of `make_opener` do, where compilation is disabled."""
+    arrays = []
+    for kind, dtype in zip(_array_types(group), _dtypes(group), strict=True):
+        address, *shape = table[first : first + 1 + kind.ndim].tolist()
+        data = (ctypes.c_char * (math.prod(shape) * dtype.itemsize)).from_address(address)
+        arrays.append(np.frombuffer(data, dtype).reshape(shape))
+        first += WIDTH
+    return group(*arrays)
 
 
 @cache

@@ -18,6 +18,7 @@ from multiprocessing import get_context
 
 import numpy as np
 
+from oda_rl._jit import DISABLED
 from oda_rl._kernel_cache import UNSTORED
 
 # Steps of each training.
@@ -108,6 +109,8 @@ def main(typed: Sequence[str] | None = None) -> int:
         help="compile only the parts whose names begin with one of these",
     )
     args = parser.parse_args(typed)
+    if DISABLED:
+        parser.error("nothing is compiled where NUMBA_DISABLE_JIT is set.")
     chosen = {name: todo for name, todo in work.items() if name.startswith(tuple(args.only))}
     if not chosen or args.jobs < 1:
         parser.error(

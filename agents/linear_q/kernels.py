@@ -13,9 +13,7 @@ in [0, 1); `index` (active,) int64 and `feature` (n_features,) float64, the feat
 import math
 from typing import NamedTuple
 
-from numba.np.unsafe.ndarray import to_fixed_tuple
-
-from oda_rl._jit import inline_kernel, lean_kernel
+from oda_rl._jit import fixed_tuple, inline_kernel, lean_kernel
 from oda_rl._structs import Bool1, Float1, Float2, Int1, Int2, count_slots, make_opener
 from oda_rl.agents.action_choice import begin_random, choose_numbered, falling, index_of_largest
 from oda_rl.agents.bounds import LARGEST_ERROR, bound_reward
@@ -272,7 +270,7 @@ def observe(state, env, observation, reward, terminated, ended, event, draws):
     """
     numbers, weights = open_numbers(state), open_weights(state)
     memory, scratch, encoder = open_memory(state), open_scratch(state), open_encoder(state)
-    settings, counters = Settings(*to_fixed_tuple(numbers.settings, N_SETTINGS)), numbers.counters
+    settings, counters = Settings(*fixed_tuple(numbers.settings, N_SETTINGS)), numbers.counters
     figures, first = numbers.figures, event == BEGIN
     kind, values, n_actions = settings.kind, scratch.values, scratch.values.shape[0]
     if not math.isfinite(reward):

@@ -40,14 +40,14 @@ MIN_LOCATION = 1e-300
 
 
 def _add_coordinate(kind, xj, row, n_cells, out):
-    """Add the divergence along one coordinate to `out[:n_cells]`; compiled code only."""
+    """Add the divergence along one coordinate to `out[:n_cells]`."""
+    add = _add_own_coordinate if isinstance(kind, tuple) else _add_known_coordinate
+    add(kind, xj, row, n_cells, out)
 
 
 @overload(_add_coordinate, jit_options=LEAN)
 def _overload_add_coordinate(kind, xj, row, n_cells, out):
-    if isinstance(kind, types.Integer):
-        return _add_known_coordinate
-    return _add_own_coordinate
+    return _add_known_coordinate if isinstance(kind, types.Integer) else _add_own_coordinate
 
 
 def _add_known_coordinate(kind, xj, row, n_cells, out):
@@ -73,14 +73,13 @@ def _add_own_coordinate(kind, xj, row, n_cells, out):
 
 
 def _hessian(kind, mu):
-    """phi''(mu) at one coordinate; compiled code only."""
+    """phi''(mu) at one coordinate."""
+    return (_own_hessian if isinstance(kind, tuple) else _known_hessian)(kind, mu)
 
 
 @overload(_hessian, jit_options=LEAN)
 def _overload_hessian(kind, mu):
-    if isinstance(kind, types.Integer):
-        return _known_hessian
-    return _own_hessian
+    return _known_hessian if isinstance(kind, types.Integer) else _own_hessian
 
 
 def _known_hessian(kind, mu):
@@ -95,7 +94,8 @@ def _own_hessian(kind, mu):
 
 
 def is_euclidean(kind):
-    """Whether the divergence is the squared Euclidean distance; compiled code only."""
+    """Whether the divergence is the squared Euclidean distance."""
+    return kind == SQUARED_EUCLIDEAN
 
 
 @overload(is_euclidean, jit_options=LEAN)

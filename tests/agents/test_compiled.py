@@ -1,6 +1,10 @@
 """The compiled loop makes the same steps as the loop in Python."""
 
+import ast
+import os
 import signal
+import subprocess
+import sys
 
 import gymnasium as gym
 import numpy as np
@@ -267,3 +271,41 @@ def test_an_evaluation_in_the_environments_of_the_training_does_not_fail(n_envs)
     model = make_model(make_vec_env("oda_rl/CartPole-v1", n_envs, seed=0))
     model.learn(6_000, EvalCallback(model.get_env(), eval_freq=1_000, n_eval_episodes=2, verbose=0))
     assert model.learn(1_000, reset_num_timesteps=False).num_timesteps >= 7_000
+
+
+PLAIN = """
+import numpy as np
+import oda_rl.envs
+from oda_rl import ODAClassifier, ODAPartition
+from oda_rl.agents import FourierSarsa, TwoTimescaleAC
+
+X = np.random.default_rng(0).uniform(size=(40, 2))
+y = (X[:, 0] > 0.5).astype(int)
+small = {"warmup_steps": 60, "growth_steps": 100, "growth_cells": 6, "max_cells": 10}
+partition = ODAPartition(4, divergence="kl", random_state=0).fit(X)
+classifier = ODAClassifier(6, validation=None, random_state=0).partial_fit(X, y)
+actor = TwoTimescaleAC(env="oda_rl/Pendulum-v1", seed=0, **small).learn(250)
+sarsa = FourierSarsa(env="oda_rl/CartPole-v1", seed=0).learn(100)
+found = [
+    partition.codevectors_,
+    classifier.predict_proba(X),
+    actor.learner.codebook.codevectors,
+    actor.predict(X[:, [0, 0, 1]].astype(np.float32), deterministic=True)[0],
+    sarsa.learner.action_values(X[:, [0, 1, 0, 1]]),
+]
+"""
+
+
+def test_without_compilation_the_same_is_learned_in_plain_python():
+    code = f"{PLAIN}\nprint([values.ravel().tolist() for values in found])"
+    plain = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    names = {}
+    exec(PLAIN, names)
+    for values, compiled in zip(ast.literal_eval(plain.stdout), names["found"], strict=True):
+        np.testing.assert_allclose(values, compiled.ravel(), rtol=1e-6, atol=1e-9)

@@ -23,6 +23,13 @@ def test_what_is_not_there(capsys):
     assert "--only must be the beginning of a part's name" in capsys.readouterr().err
 
 
+def test_where_nothing_is_compiled_nothing_can_be_compiled_ahead(monkeypatch, capsys):
+    monkeypatch.setattr(warm, "DISABLED", True)
+    with pytest.raises(SystemExit):
+        warm.main([])
+    assert "NUMBA_DISABLE_JIT is set" in capsys.readouterr().err
+
+
 def test_what_cannot_be_stored_is_no_success(tmp_path, monkeypatch, capsys):
     code = "from oda_rl._jit import kernel\n@kernel\ndef double(x):\n    return 2 * x\ndouble(1)\n"
     (tmp_path / "lone_kernel.py").write_text(code)
