@@ -1,7 +1,7 @@
 """Ridge regression whose ridge is chosen by leave-one-out cross-validation, in a single thread."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import NamedTuple
 
@@ -32,6 +32,13 @@ def one_thread() -> AbstractContextManager[object]:
     """
     found: AbstractContextManager[object] = _libraries().limit(limits=1, user_api="blas")
     return found
+
+
+@contextmanager
+def learning() -> Iterator[None]:
+    """Learn in one thread of BLAS; shares of cells may vanish, even after `np.seterr(all="raise")`."""
+    with one_thread(), np.errstate(under="ignore"):
+        yield
 
 
 def tried(n: int) -> slice:

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from oda_rl import storage
 from oda_rl._interrupts import all_or_nothing, interrupts_wait
-from oda_rl._ridge import one_thread
+from oda_rl._ridge import learning
 from oda_rl._schema import Schema
 from oda_rl._types import Array
 from oda_rl.codebook.divergences import Divergence, get_divergence
@@ -129,7 +129,7 @@ class Estimator(InspectMixin, Stored):
             If a parameter is outside its range or a sample outside the domain of the divergence.
         """
         self.__dict__.pop("_progress", None)  # that of a stream before: a fit counts its own seconds
-        with one_thread(), self._reporting():
+        with learning(), self._reporting():
             self._fit(X, y, sample_weight)
             self._count_weights()
             self._report_end()

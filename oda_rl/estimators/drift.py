@@ -8,7 +8,7 @@ import numpy as np
 
 from oda_rl._archive import compressed, decompressed
 from oda_rl._jit import kernel
-from oda_rl._ridge import one_thread
+from oda_rl._ridge import learning
 from oda_rl._schema import Schema, maybe
 from oda_rl._statistics import variances
 from oda_rl._types import Array
@@ -189,7 +189,7 @@ class Forgetful(WeightsMixin):
 
     def _watched(self: Any, data: Data) -> None:
         """Learn from the next samples; if the stream is watched, restart where it has changed."""
-        with one_thread():  # at the end of a warm-up there are small systems to solve
+        with learning():  # at the end of a warm-up there are small systems to solve
             if self.forgetting is None:
                 self._learn(data._replace(weight=self._relative(data.weight)))
             else:
@@ -271,7 +271,7 @@ class Watch:
     def _relearn(self, learner: Forgetful, start: int) -> None:
         before, since = max(start - self.begun, -REGROWTH * self.begun), self.count - self.begun
         if any(before < at <= since for at in learner._relearn_at):
-            with one_thread():  # not around each single sample, which would take twice as long
+            with learning():  # not around each single sample, which would take twice as long
                 learner._relearn(self.latest.last(since, learner._weights_seen.mean))
         self.latest.n = self._n_latest(learner._relearn_at)
 
@@ -301,7 +301,7 @@ class Watch:
         )
         # The change may be up to STEP samples after the cut. Even one sample from before the change
         # would make the new codebook span the data of both sides.
-        with one_thread():
+        with learning():
             recent = self.latest.last(max(1, min(self.count, len(self.losses) - STEP)))
             learner._restart(recent._replace(weight=learner._begin_weights(recent.weight)))
             learner._count_weights()

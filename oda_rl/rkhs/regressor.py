@@ -117,7 +117,8 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
 
         The shape is (n_samples,) or (n_samples, n_outputs), as that of the outputs it was fitted to.
         """
-        values = self._outputs(X) * self._unit + self._center
+        with np.errstate(under="ignore"):
+            values = self._outputs(X) * self._unit + self._center
         return values[:, 0] if self._flat else values
 
     def _check(self, X: ArrayLike, y: ArrayLike, reset: bool) -> tuple[Array, Array]:

@@ -7,6 +7,7 @@ import pytest
 from model_files import with_header
 from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
+from sklearn.datasets import load_iris
 from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -183,6 +184,26 @@ def test_the_container_of_set_output_is_stored(cls, container, tmp_path):
         np.testing.assert_array_equal(found, model.transform(X))
     again.save(tmp_path / "again")
     assert (tmp_path / "again.npz").read_bytes() == (tmp_path / "model.npz").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        oda_rl.ODAClassifier(mode="majority"),
+        oda_rl.ODARegressor(local_model="constant"),
+        oda_rl.MultiResolutionODA(oda_rl.ODAClassifier()),
+        quantization.DeterministicAnnealing(8),
+    ],
+)
+def test_shares_vanish_whatever_numpy_does_about_underflow(model):
+    X, y = load_iris(return_X_y=True)
+    seed = {"random_state": 0} if "random_state" in model.get_params() else {}
+    found = []
+    for what in ("ignore", "raise"):
+        with np.errstate(all=what):
+            own = clone(model).set_params(**seed).fit(X, y)
+            found.append(own.predict(X))
+    np.testing.assert_array_equal(*found)
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)

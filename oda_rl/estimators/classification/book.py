@@ -58,7 +58,7 @@ class ClassBook(NamedTuple):
             out = np.empty((len(distance), len(self.widths)))
             kernels.log_joint(distance, self.labels, self.weights, self.widths, d, out)
             return out
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", under="ignore"):
             cells = np.log(self.weights) - distance / self.widths[0]
             top = cells.max(axis=1, keepdims=True)
             joint = top + np.log(np.exp(cells - top) @ self.votes)
@@ -108,6 +108,7 @@ def book_schema(shared: bool, cells: str = "B") -> Schema:
     }
 
 
+@np.errstate(under="ignore")
 def probabilities(log_joint: Array) -> Array:
     """Normalise the rows to probabilities; these are equal if no class is possible."""
     top = log_joint.max(axis=1, keepdims=True)
