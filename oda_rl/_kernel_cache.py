@@ -20,8 +20,9 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from oda_rl._interrupts import interrupts_wait
 from oda_rl._turns import begin_turn, end_turn
 
-# Files on which all machine code depends: its options, and how groups of arrays are read
-COMPILING = tuple(str(Path(__file__).with_name(name)) for name in ("_jit.py", "_structs.py"))
+# Files on which all machine code depends: its options, how it is made, and how groups of arrays are read
+FILES = ("_jit.py", "_pipeline.py", "_structs.py")
+COMPILING = tuple(str(Path(__file__).with_name(name)) for name in FILES)
 # Warnings about the cache that this process has given
 WARNED: set[object] = set()
 # Folders in which this process could not store machine code, and why not

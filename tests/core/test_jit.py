@@ -139,13 +139,31 @@ def test_a_change_of_how_code_is_compiled_compiles_anew(tmp_path, monkeypatch):
 
     assert [hits(), hits()] == [0, 1]
     digest = _kernel_cache._digest
-    for changed in ("_jit.py", "_structs.py"):
+    for changed in _kernel_cache.FILES:
 
         def other(path, changed=changed):
             return digest(path) + changed.encode() * path.endswith(changed)
 
         monkeypatch.setattr(_kernel_cache, "_digest", other)
         assert [hits(), hits()] == [0, 1]
+
+
+def test_an_unknown_version_of_numba_compiles_in_its_own_way(tmp_path, monkeypatch):
+    code = (
+        "from oda_rl._jit import inline_kernel, kernel, pasted_kernel, vector_kernel\n"
+        "@inline_kernel\ndef twice(x):\n    return 2.0 * x\n"
+        "@pasted_kernel\ndef square(x):\n    return x * x\n"
+        "@vector_kernel\ndef add(x):\n    s = 0.0\n"
+        "    for y in x:\n        s += square(y)\n    return s\n"
+        "@kernel\ndef total(x):\n    return add(x) + twice(x[0])\n"
+    )
+    (tmp_path / "plain_kernels.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(_jit, "KNOWN", ((0, 1), (0, 2)))
+    monkeypatch.setitem(sys.modules, "oda_rl._pipeline", None)  # an import of it fails
+    total = importlib.import_module("plain_kernels").total
+    assert total(np.array([3.0, 4.0])) == 31.0
+    assert list(tmp_path.rglob("plain_kernels.total-*.nbc"))
 
 
 def test_a_change_of_a_module_that_is_named_compiles_anew(tmp_path, monkeypatch):
