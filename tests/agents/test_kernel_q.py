@@ -119,8 +119,9 @@ def test_a_model_is_the_same_from_its_file(steps, tmp_path):
     assert again.num_timesteps == steps + 500
 
 
-@pytest.mark.parametrize("env_id", ["CartPole-v1", "Acrobot-v1", "MountainCar-v0"])
-@pytest.mark.parametrize("bandwidth", [0.3, 1.0])
+@pytest.mark.parametrize(
+    ("env_id", "bandwidth"), [("CartPole-v1", 0.3), ("Acrobot-v1", 1.0), ("MountainCar-v0", 0.3)]
+)
 def test_a_model_of_points_that_almost_coincide_goes_on_from_its_file(env_id, bandwidth):
     model = make_model(f"oda_rl/{env_id}", parsimony=0.0, bandwidth=bandwidth)
     for _ in range(3):

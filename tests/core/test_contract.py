@@ -28,7 +28,7 @@ def expected_failures(estimator):
 
 @parametrize_with_checks(
     [
-        *(ODAPartition(), StochasticVQ(), DeterministicAnnealing(8), ODAClassifier(20), LVQ()),
+        *(ODAPartition(), StochasticVQ(), DeterministicAnnealing(4), ODAClassifier(10), LVQ()),
         ODARegressor(max_codevectors=8, pilot_rounds=0),
         MultiResolutionODA(ODAPartition()),
         MultiResolutionODA(ODAClassifier()),

@@ -32,12 +32,12 @@ def test_shares_of_classes_keep_their_cells_and_do_not_exceed_the_maximum(sizes,
 def test_a_class_after_a_fit_is_learned_alike_in_any_chunks(seed, n_fitted):
     X, y = late(seed)
     found = []
-    for chunk in (35, 1400):
+    for chunk in (35, 1100):
         model = ODAClassifier(random_state=0)
         if n_fitted > 0:
             model.fit(X[:n_fitted], y[:n_fitted])
-        for start in range(n_fitted, 1400, chunk):
-            stop = min(start + chunk, 1400)
+        for start in range(n_fitted, 1100, chunk):
+            stop = min(start + chunk, 1100)
             model.partial_fit(X[start:stop], y[start:stop])
         found.append(model.predict_proba(X))
         assert model.n_codevectors_ <= 120
