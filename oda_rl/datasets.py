@@ -319,7 +319,7 @@ def read_csv(path: str | os.PathLike[str], label: str = "label") -> tuple[Array,
     ValueError
         If the last column has another name.
     """
-    with open(path) as file:
+    with open(path, encoding="utf-8") as file:
         header = file.readline().strip().split(",")
         if header[-1] != label:
             raise ValueError(f"{path}: the last column must be {label!r}, got {header[-1]!r}.")

@@ -81,7 +81,7 @@ def write(args: Args, table: PolicyTable, explanation: PolicyExplanation | None)
     plot_explanation(table, explanation, args.dimensions, ax)
     save(figure, picture, dpi=110)
     with written_whole(markdown) as path:
-        path.write_text(to_markdown(table, explanation))
+        path.write_text(to_markdown(table, explanation), encoding="utf-8")
     return picture, markdown
 
 

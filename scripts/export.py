@@ -170,7 +170,7 @@ def run_compiled(
     )
     with tempfile.TemporaryDirectory() as folder:
         harness, binary = Path(folder, "harness.c"), Path(folder, "harness")
-        harness.write_text(text)
+        harness.write_text(text, encoding="utf-8")
         # its own path may have characters that C cannot name
         shutil.copy(source, Path(folder, "policy.c"))
         subprocess.run(["cc", *FLAGS, f"-DREAL={real}", harness, "-o", binary, "-lm"], check=True)

@@ -20,7 +20,7 @@ from stable_baselines3.common.utils import LinearSchedule
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
 ZOO: dict[str, dict[str, dict[str, Any]]] = tomllib.loads(
-    Path(__file__).with_suffix(".toml").read_text()
+    Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
 )
 """Options by algorithm, and by environment without its namespace, version and "Friction"."""
 

@@ -33,7 +33,9 @@ def write(path: Path, front: Front, student: DistilledPolicy) -> list[Path]:
     table, picture, page = (path.with_suffix(end) for end in (".md", ".png", ".page.png"))
     with written_whole(table) as temporary:
         parts = front.table(), formula_table(student)
-        temporary.write_text("\n\n".join(f"{one.title}\n\n{one.to_markdown()}" for one in parts) + "\n")
+        temporary.write_text(
+            "\n\n".join(f"{one.title}\n\n{one.to_markdown()}" for one in parts) + "\n", encoding="utf-8"
+        )
     save(front.plot().figure, picture)
     save(draw_page(student), page)
     return [table, picture, page]

@@ -297,7 +297,7 @@ def export_policy(
     >>> path = Path(tempfile.mkdtemp(), "policy.py")
     >>> program = export_policy(model, path, digits=4)
     >>> namespace = {}
-    >>> exec(path.read_text(), namespace)
+    >>> exec(path.read_text(encoding="utf-8"), namespace)
     >>> bool(namespace["decide"]([0.0, 0.0, 0.05, 0.0]) == program.decide([[0.0, 0.0, 0.05, 0.0]])[0])
     True
     """

@@ -114,7 +114,7 @@ class Table(Mapping[str, Any]):
     def to_csv(self, path: str | os.PathLike[str]) -> Path:
         """Write the values in full precision as a CSV file with a header, and return its path."""
         columns = [np.asarray(column).tolist() for column in self.columns.values()]
-        with written_whole(path) as temporary, temporary.open("w", newline="") as file:
+        with written_whole(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(self.columns)
             writer.writerows(zip(*columns, strict=True))

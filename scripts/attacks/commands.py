@@ -167,7 +167,7 @@ def _protect(out: Path, rng: np.random.Generator) -> Callable[[], None]:
 
 def _put_file(out: Path, rng: np.random.Generator) -> Callable[[], None]:
     out.rmdir()
-    out.write_text("a file")
+    out.write_text("a file", encoding="utf-8")
     return lambda: None
 
 
@@ -205,7 +205,7 @@ def attack_disks(number: int, rng: np.random.Generator, begin: Begin) -> Found:
 OTHERS: dict[str, Callable[[Path], object]] = {
     "absent": lambda path: path.unlink(),
     "empty": lambda path: path.write_bytes(b""),
-    "a text": lambda path: path.write_text("no model at all\n"),
+    "a text": lambda path: path.write_text("no model at all\n", encoding="utf-8"),
     "a pickle": lambda path: path.write_bytes(pickle.dumps({"weights": [1.0]})),
     "half a file": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
     "an array": lambda path: path.write_bytes(b"\x93NUMPY\x01\x00v\x00{'descr': '|O'}"),

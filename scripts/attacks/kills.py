@@ -143,7 +143,7 @@ def kill_survivors(session: int) -> str:
         left = []
         for path in Path("/proc").glob("[0-9]*/stat"):
             try:
-                fields = path.read_text().rpartition(")")[2].split()
+                fields = path.read_text(encoding="utf-8").rpartition(")")[2].split()
             except OSError:  # it has just ended
                 continue
             if int(fields[3]) == session and fields[0] != "Z":
@@ -164,7 +164,7 @@ def check_files(logs: Path, begun: int) -> str:
                 with np.load(path) as content:
                     _ = [content[name] for name in content.files if name != "header.json"]
             elif path.suffix == ".json":
-                json.loads(path.read_text())
+                json.loads(path.read_text(encoding="utf-8"))
         except Exception as error:
             return f"{path.name} cannot be read: {error}"
         if path.name.startswith("steps-"):
@@ -182,7 +182,7 @@ def read_results(logs: Path) -> dict[str, list[Any]]:
         if path.suffix == ".npz":
             found[key].append(path.read_bytes())
         elif path.suffix == ".json" and path.name.startswith("seed-"):
-            run = json.loads(path.read_text())["run"]
+            run = json.loads(path.read_text(encoding="utf-8"))["run"]
             found[key].append({name: value for name, value in run.items() if name not in TIMES})
     return found
 

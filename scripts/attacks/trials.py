@@ -155,7 +155,7 @@ class Memory:
         """Reset the peak."""
         self._before = 0
         with suppress(OSError):
-            with open("/proc/self/clear_refs", "w") as file:
+            with open("/proc/self/clear_refs", "w", encoding="utf-8") as file:
                 file.write("5")
             self._before = self._peak()
 
@@ -166,7 +166,7 @@ class Memory:
 
     @staticmethod
     def _peak() -> int:
-        with open("/proc/self/status") as file:
+        with open("/proc/self/status", encoding="utf-8") as file:
             line = next(line for line in file if line.startswith("VmHWM"))
         return 1024 * int(line.split()[1])
 

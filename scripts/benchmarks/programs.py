@@ -141,7 +141,7 @@ def _kept_or_made(args: Programs, case: Case, kind: Kind, seed: int) -> dict[str
     identity = json.loads(json.dumps({"case": asdict(case), "episodes": args.episodes}))
     identity["code"] = code_version("TwoTimescaleAC")
     if path.is_file():
-        kept: dict[str, Any] = json.loads(path.read_text())
+        kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if kept["told"] == identity:
             return kept
     judge = Judge(case.env_id, args.episodes, EVALUATION_SEED * (seed + 1))
@@ -161,7 +161,7 @@ def _make(args: Programs, case: Case, kind: Kind, seed: int) -> tuple[Any, int]:
     options = own.get(TREES.get(kind, kind), case.options)
     student = DistilledPolicy(env=case.env_id, seed=seed, **options)
     if kind in TREES:
-        allowed = json.loads(_path(args, case, TREES[kind], seed).read_text())["numbers"]
+        allowed = json.loads(_path(args, case, TREES[kind], seed).read_text(encoding="utf-8"))["numbers"]
         return _distill_tree(teacher, student, allowed)
     Distillation(teacher, student).run()
     if kind == "polished":
@@ -296,7 +296,7 @@ def _show_sixty(args: Programs, cases: Sequence[Case], console: Console) -> str:
 def _read(args: Programs, case: Case, kind: str) -> list[tuple[float, float]]:
     """Returns and numbers of the stored runs, in the order of the seeds."""
     paths = (_path(args, case, kind, seed) for seed in args.seeds)
-    kept = [json.loads(path.read_text()) for path in paths if path.is_file()]
+    kept = [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.is_file()]
     return [(one["result"], one["numbers"]) for one in kept]
 
 

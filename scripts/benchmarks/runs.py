@@ -245,7 +245,7 @@ def write_csv(path: Path, rows: Sequence[tuple[Plan, Run]]) -> None:
     """Write a line for each run, without its curve."""
     names = ("algorithm", "env_id", "total_timesteps")
     numbers = ("seed", "mean", "sd", "cells", "numbers", "seconds", "file_bytes", "decision")
-    with written_whole(path) as part, part.open("w", newline="") as file:
+    with written_whole(path) as part, part.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow([*names, *numbers])
         for plan, run in rows:

@@ -150,7 +150,7 @@ def callback_share(env_id: str, steps: int, cells: int, make: Callable[[], BaseC
 
 def bar_share(env_id: str, steps: int, cells: int) -> float:
     """The share of a training's time that a progress bar costs on a terminal."""
-    with Path(os.devnull).open("w") as nowhere, warnings.catch_warnings():
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # tqdm warns that its bars by rich are experimental
         console = Console(file=nowhere, force_terminal=True)
         return callback_share(env_id, steps, cells, partial(ProgressBar, console=console))

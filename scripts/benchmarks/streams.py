@@ -230,7 +230,7 @@ def read_stream(path: Path, seed: int | None) -> Samples:
     Columns are separated by commas; the last is the class, a number or a name, the others are numbers.
     If the others are not all numbers in the first row, it is a header.
     """
-    rows = path.read_text().splitlines()
+    rows = path.read_text(encoding="utf-8").splitlines()
     cells = [cell.strip() for cell in rows[0].split(",")]
     try:
         [float(cell) for cell in cells[:-1]]

@@ -196,7 +196,7 @@ def read_known(path: Path | None) -> dict[tuple[str, str, int], list[Run]]:
     """
     found = {}
     try:
-        for record in json.loads(path.read_text()) if path else []:
+        for record in json.loads(path.read_text(encoding="utf-8")) if path else []:
             columns = {
                 "seed": record["seeds"],
                 "mean": record["returns"],

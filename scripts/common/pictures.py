@@ -130,6 +130,6 @@ def write_down(folder: Path, figures: Mapping[str, Figure], table: str = "", dpi
     for name, figure in figures.items():
         save(figure, folder / f"{name}.png", dpi)
     if table:
-        (folder / "table.md").write_text(table)
+        (folder / "table.md").write_text(table, encoding="utf-8")
         print(table)
     print(f"written to {folder}: {', '.join(figures)}")

@@ -37,5 +37,5 @@ def run_alone(code: str, *arguments: object, **environment: str) -> list[float]:
 
 def resident_memory() -> float:
     """The resident memory of this process in MiB."""
-    with open("/proc/self/statm") as file:
+    with open("/proc/self/statm", encoding="utf-8") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE") / 2**20

@@ -148,7 +148,7 @@ def find_run(args: Args) -> tuple[Path, Args]:
         raise FileNotFoundError(f"{folder} is not a run of this script: there is no {file}")
     if args.resume and not lock_run(folder):
         raise ValueError(f"{folder} is a run that another process trains now")
-    stored = json.loads(file.read_text())
+    stored = json.loads(file.read_text(encoding="utf-8"))
     names = {one.name for one in fields(Args)} - OF_COMMAND - {"agent"}
     with storage.restoring(file):
         kind = OPTIONS.get(stored["algorithm"], Args)
@@ -203,11 +203,11 @@ def write_config(folder: Path, args: Args, result: dict[str, Any] | None = None)
 
 def store_total(folder: Path, args: Args) -> None:
     """Store the total of steps of a resumed run; the last result remains until there is another."""
-    config = json.loads((folder / "config.json").read_text())
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     if config["total_timesteps"] != args.total_timesteps:
         _write(folder / "config.json", {**config, "total_timesteps": args.total_timesteps})
 
 
 def _write(file: Path, config: dict[str, Any]) -> None:
     with storage.written_whole(file) as path:
-        path.write_text(json.dumps(config, indent=2) + "\n")
+        path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")

@@ -260,7 +260,7 @@ def main(args: Args) -> int:
         args.total_timesteps, args.seeds, args.eval_episodes = 300_000, tuple(range(10)), 50
     if args.readings:
         table = table_of(run_literal(args, READINGS))
-        (args.out / "readings.md").write_text(table)
+        (args.out / "readings.md").write_text(table, encoding="utf-8")
         print_line(console, table)
         return 0
     results, is_interrupted = run_all(args, console)

@@ -283,7 +283,7 @@ def main(args: Args) -> None:
     if args.compared_seeds:
         seeds = track(args.compared_seeds, "Flat against tree", transient=True)
         tables.append(race_table([race(seed, args) for seed in seeds]))
-    with open(args.out / "tables.txt", "w") as file:
+    with open(args.out / "tables.txt", "w", encoding="utf-8") as file:
         for table in tables:
             console.print(table)
             Console(file=file, width=100).print(table)
