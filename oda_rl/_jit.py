@@ -93,7 +93,7 @@ def aligned_zeros(shape: int | tuple[int, ...]) -> NDArray[np.float64]:
 
 def _compile(function: Callable[..., Any], **options: Any) -> Any:
     if DISABLED:
-        return function
+        return np.errstate(all="ignore")(function)  # compiled code does not warn of overflows either
     compiled = _make_dispatcher(function, {**OPTIONS, **options})
     if (kept := find_cache(function)) is not None:
         compiled._cache = kept
