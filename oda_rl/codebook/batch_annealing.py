@@ -12,7 +12,6 @@ from oda_rl.codebook.divergences import SMALLEST_SQUARE
 from oda_rl.codebook.schedule import PathPoint
 
 
-@np.errstate(under="ignore")
 def associations(samples: Array, book: Codebook, temperature: float) -> Array:
     """p(mu_i | x) of all samples (eq. 13), of shape (n_samples, n_codevectors), in log space."""
     exponent = np.log(book.weights) - book.divergence(samples, book.codevectors) / temperature

@@ -95,8 +95,9 @@ def right_actions(model):
 @pytest.mark.parametrize("at", [300, 1200, 4000])
 def test_an_outlier_is_outlived(agent, at, tmp_path):
     steps = STEPS // 2 if agent is KernelQ else STEPS
-    at, large = min(at, steps - 1500), 1e6 if at == 1200 else 1e308
-    for glitch in ({"observation": large}, {"reward": -large}):
+    large, reward = (1e6, 1e6) if at == 1200 else (1e308, -1e308)
+    at = min(at, steps - 1500)
+    for glitch in ({"observation": large}, {"reward": reward}):
         model = make(agent, Side(at, **glitch)).learn(steps)
         values = model.learner.action_values(np.array([[0.5, 0.5], [1e9, -1e308]]))
         assert abs(values).max() < 1e3, glitch

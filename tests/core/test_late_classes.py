@@ -32,7 +32,7 @@ def test_shares_of_classes_keep_their_cells_and_do_not_exceed_the_maximum(sizes,
 def test_a_class_after_a_fit_is_learned_alike_in_any_chunks(seed, n_fitted):
     X, y = late(seed)
     found = []
-    for chunk in (35, 1100):
+    for chunk in (10, 1100):
         model = ODAClassifier(random_state=0)
         if n_fitted > 0:
             model.fit(X[:n_fitted], y[:n_fitted])

@@ -196,8 +196,8 @@ def test_a_stream_is_fitted_where_that_is_better_on_its_latest_samples():
     )
     whole.partial_fit(X[:1400], y[:1400])
     never.partial_fit(X[:1400], y[:1400])
-    for start in range(0, 1400, 25):
-        single.partial_fit(X[start : start + 25], y[start : start + 25])
+    for start in range(0, 1400, 7):
+        single.partial_fit(X[start : start + 7], y[start : start + 7])
     np.testing.assert_allclose(single.predict_proba(X), whole.predict_proba(X), rtol=1e-9)
     assert whole.score(X_test, y_test) > fitted - 0.03
     assert whole.score(X_test, y_test) > never.score(X_test, y_test) + 0.05

@@ -168,9 +168,7 @@ def test_what_cannot_be_wrapped():
         Stream(ODARegressor()).learn_one({}, 1.0)
 
 
-@pytest.mark.parametrize(
-    "estimator", [ODAClassifier(20, validation=2), ODARegressor(20), ODAPartition(20)]
-)
+@pytest.mark.parametrize("estimator", [ODAClassifier(), ODARegressor(), ODAPartition()])
 def test_rivers_own_checks(estimator):
     checks = pytest.importorskip("river.checks")
     stream = Stream(clone(estimator).set_params(random_state=0))

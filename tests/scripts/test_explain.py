@@ -3,8 +3,12 @@
 from functools import partial
 
 import pytest
+from matplotlib.backend_bases import FigureCanvasBase
 
 from oda_rl import ODAPartition
+
+# The first ending of pictures: .avif, or another where matplotlib is older
+FIRST = min(FigureCanvasBase.get_supported_filetypes())
 
 
 @pytest.fixture
@@ -59,7 +63,7 @@ def test_one_state(path, tmp_path, explain):
         (("--observation", 0, 0), "must be 4 finite numbers"),
         (("--dimensions", 0, 7), "dimensions must be two different indices from 0 to 3"),
         (("--dimensions", 1, 1), "dimensions must be two different indices from 0 to 3"),
-        (("--picture", "why"), "--picture must be a file ending in ."),
+        (("--picture", "why"), f"--picture must be a file ending in .{FIRST},"),
         (("--markdown", "why.npz"), "--markdown must be a file ending in .md, .markdown or .txt"),
         (("--html", "why"), "--html must be a file ending in .html or .htm, got why"),
         (("--data", "samples.csv"), "--data requires --html"),
