@@ -52,9 +52,10 @@ class Entry:
         return float(interquartile_mean(self.returns))
 
     def curves(self, name: str) -> Array:
-        """`steps`, `curve` or `curve_seconds` of every run, shape (runs, evaluations)."""
-        length = min(len(run["steps"]) for run in self.runs)
-        return np.array([run[name][:length] for run in self.runs], dtype=np.float64)
+        """`steps`, `curve` or `curve_seconds` of all runs that have a curve, (runs, evaluations)."""
+        runs = [run for run in self.runs if len(run["steps"]) > 0] or self.runs
+        length = min(len(run["steps"]) for run in runs)
+        return np.array([run[name][:length] for run in runs], dtype=np.float64)
 
     def to_threshold(self, name: str) -> Array:
         """`steps` or `curve_seconds` to the first evaluation at the threshold, infinite without one."""

@@ -57,7 +57,7 @@ class Suite(Where):
     only_kept: bool = False
     """Make no runs; show tables and pictures of all stored runs, by the newest code that made some."""
     known: Path | None = None
-    """A file suite.json: agents without stored runs on a task have the results of this file."""
+    """A file suite.json: seeds without a stored run have the results of this file."""
     output: Path | None = None
     """Folder for the page, its pictures and its numbers; the log folder if not given."""
 
@@ -182,7 +182,10 @@ def numbers_of(fields: Sequence[Field]) -> list[dict[str, object]]:
             "scores": field.normalize(entry.returns).tolist(),
             "iqm": entry.iqm,
             "seconds": entry.values("seconds").tolist(),
-            **{name: entry.curves(own).round(4).tolist() for name, own in CURVES.items()},
+            **{
+                name: [np.round(run[own], 4).tolist() for run in entry.runs]
+                for name, own in CURVES.items()
+            },
         }
         for field in fields
         for entry in field.entries
@@ -271,8 +274,10 @@ def run_suite(args: Suite, console: Console) -> int:
         made = carry_out(plans, args.seeds, args.log_dir, console, args, say_runs=True)
     by_task = {task: Field(task.env_id, float("inf"), task.best) for task in tasks}
     for (label, task, plan), own in zip(labelled, made.runs, strict=True):
-        runs = own or known.get((task.env_id, label, plan.total_timesteps))
-        if runs:
+        told = known.get((task.env_id, label, plan.total_timesteps), [])
+        by_seed = {run["seed"]: run for run in (*told, *own)}
+        if by_seed:
+            runs = [by_seed[seed] for seed in sorted(by_seed)]
             by_task[task].entries.append(Entry(plan, runs, float("inf"), label))
     fields = [field for field in by_task.values() if field.entries]
     report(fields, [*skipped, *made.failures], made.interrupted, args, console)

@@ -75,6 +75,16 @@ def test_scores_tables_and_files(suite, tmp_path):
         assert f"{name}.png" in page
         assert (tmp_path / f"{name}.png").stat().st_size > 10_000
     assert (tmp_path / "suite.csv").read_text().count("\n") == 11
+    # Seeds without a stored run have the results of a file.
+    known, returns = tmp_path / "known.json", pairs[cart_pole, "A2C"]["returns"]
+    record = {"task": cart_pole, "agent": "A2C", "steps": 200, "seeds": [1, 4], "returns": [0.0, 90.0]}
+    known.write_text(json.dumps([{**record, "seconds": [1.0, 1.0]}]))
+    code, output = suite(*briefly, "--agents", "random", "A2C", "--only-kept", "--known", known)
+    assert code == 0, output
+    found = json.loads((tmp_path / "suite.json").read_text())
+    (row,) = [one for one in found if one["task"] == cart_pole and one["agent"] == "A2C"]
+    assert (row["seeds"], row["returns"]) == ([0, 1, 4], [*returns, 90.0])
+    assert [len(curve) for curve in row["curve"]] == [2, 2, 0]
     # Runs that are kept are told again, whatever code has made them, and no others are made.
     kept = next(tmp_path.glob("CartPole-v1/A2C-*/seed-0.json"))
     changed = json.loads(kept.read_text())
