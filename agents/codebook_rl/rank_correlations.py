@@ -24,8 +24,10 @@ DEVIATIONS = 5.0
 # Rewards are curved in actions if the squares of actions explain more than this share of what linear
 # effects of the action, different in each state, leave of the (ranks of) rewards.
 LEAST_CURVED = 0.05
-# With fewer transitions or more coordinates none is called noise: there are too many tests of pairs.
-FEWEST, MOST_COORDINATES = 500, 64
+# With fewer transitions, or fewer for each coordinate, or more coordinates, none is called noise.
+FEWEST, PER_COORDINATE, MOST_COORDINATES = 500, 6, 256
+# Variance of a product of scores below which it is constant but for rounding
+LEAST_VARIANCE = 1e-9
 # A coordinate with one value in more than this fraction of the transitions is a rare signal, not noise.
 MOST_EQUAL_VALUES = 0.6
 
@@ -48,27 +50,54 @@ def find_noise(before: Array, actions: Array, rewards: Array, after: Array) -> N
         or if there are too few transitions or too many coordinates.
     """
     n, d = before.shape
-    noise = np.zeros(d, dtype=np.bool_)
-    if n < FEWEST or not 1 < d <= MOST_COORDINATES:
-        return noise
+    if n < max(FEWEST, PER_COORDINATE * d) or not 1 < d <= MOST_COORDINATES:
+        return np.zeros(d, dtype=np.bool_)
     now, later, acts = _with_sizes(before), _with_sizes(after), _scores(actions)
-    rewarded = _with_sizes(rewards[:, None])
-    for j in np.flatnonzero(_varies(before)):
-        own, others = [j, d + j], np.delete(np.arange(2 * d), [j, d + j])
-        around = (now[:, others], later, rewarded)
-        noise[j] = _unrelated(now[:, own], *around) and _unrelated(later[:, own], now, acts, rewarded)
+    rewarded, other = _with_sizes(rewards[:, None]), np.tile(~np.eye(d, dtype=np.bool_), (2, 2))
+    across = _correlations(now, later)
+    related = [_correlations(now, now) * other, across, across.T, _correlations(now, rewarded)]
+    related += [_correlations(later, acts), _correlations(later, rewarded)]
+    noise = _varies(before) & _are_by_chance(n, np.hstack(related).reshape(2, d, -1))
+    if not noise.any():
+        return noise
     # Candidates must not explain what remains of rewards and changes after a regression on the rest.
     known = np.hstack([np.ones((n, 1)), now[:, np.tile(~noise, 2)], acts])
     follows = np.column_stack([rewards, after[:, ~noise] - before[:, ~noise]])
     follows = _with_sizes(follows - known @ np.linalg.lstsq(known, follows)[0])
+    noise &= _are_by_chance(n, _correlations(now, follows).reshape(2, d, -1))
     rewarded = follows[:, [0, follows.shape[1] // 2]]
-    for j in np.flatnonzero(noise):
-        with_one = _standard(now[:, [j]] * np.hstack([acts, now[:, :d]]))
-        with_two = [_standard(with_one[:, len(acts.T) :] * own[:, None]) for own in acts.T]
-        noise[j] = _unrelated(now[:, [j, d + j]], follows) and _unrelated(with_one, follows)
-        noise[j] = noise[j] and all(_unrelated(part, rewarded) for part in with_two)
+    noise[noise] = _have_no_telling_products(now[:, :d], noise, acts, follows, rewarded)
     moves = before.min(axis=0) < before.max(axis=0)
     return noise if not noise[moves].all() else np.zeros(d, dtype=np.bool_)
+
+
+def _have_no_telling_products(
+    scores: Array, chosen: NDArray[np.bool_], acts: Array, follows: Array, rewarded: Array
+) -> NDArray[np.bool_]:
+    """Which of the `chosen` coordinates have only products with others that are unrelated to the rest.
+
+    Products of two coordinates, or of a coordinate and an action, are compared with all that `follows`;
+    those of two coordinates and an action with what is `rewarded`. All arguments are scores, one row for
+    each transition. Means of products are sums over transitions, that is products of matrices: the
+    products themselves would be as many as the squared number of coordinates, for each transition.
+    """
+    n, own = len(scores), scores[:, chosen]
+    others = np.hstack([acts, scores])
+    mean = others.T @ own / n
+    deviation = _deviations((others**2).T @ own**2 / n - mean**2)
+    found = np.ones(own.shape[1], dtype=np.bool_)
+    for after in follows.T:
+        found &= _are_by_chance(n, (others.T @ (after[:, None] * own) / deviation).T)
+    mean = mean[acts.shape[1] :]
+    for act in acts.T:
+        with_act = act[:, None] * own
+        squares = (scores**2).T @ with_act**2 - 2.0 * mean * (scores.T @ (act[:, None] * with_act))
+        middle = scores.T @ with_act / n
+        deviation = _deviations((squares + mean**2 * (act @ act)) / n - middle**2)
+        for reward in rewarded.T:
+            together = scores.T @ (reward[:, None] * with_act) - mean * (act @ reward)
+            found &= _are_by_chance(n, (together / deviation).T)
+    return found
 
 
 def actions_matter(before: Array, actions: Array, after: Array) -> bool:
@@ -106,10 +135,27 @@ def _products(first: Array, second: Array) -> Array:
     return (first[:, :, None] * second[:, None]).reshape(len(first), -1)
 
 
+def _correlations(first: Array, second: Array) -> Array:
+    """The correlations, times n, of the scores in columns of (n, p) and (n, q): (p, q)."""
+    return np.asarray(first.T @ second)
+
+
+def _deviations(variance: Array) -> Array:
+    return np.sqrt(np.maximum(variance, LEAST_VARIANCE))
+
+
+def _are_by_chance(n: int, related: Array) -> NDArray[np.bool_]:
+    """Which rows of correlations, times n, chance may have given.
+
+    For an array (2, d, q) the result is of shape (d,): both rows of a coordinate must be by chance.
+    """
+    small = (np.abs(related) < DEVIATIONS * np.sqrt(n)).all(axis=-1)
+    return np.asarray(small if small.ndim == 1 else small.all(axis=0))
+
+
 def _unrelated(columns: Array, *others: Array) -> bool:
     """Whether all correlations of the scores in `columns` (n, p) with those in others may be chance."""
-    largest = DEVIATIONS * np.sqrt(len(columns))
-    return all(np.abs(columns.T @ part).max(initial=0.0) < largest for part in others)
+    return all(_are_by_chance(len(columns), _correlations(columns, part)).all() for part in others)
 
 
 def _standard(columns: Array) -> Array:

@@ -27,6 +27,8 @@ from oda_rl.agents.warm_up import plan_warm_up
 # Actions with more options in all are described by the numbers that an environment takes for them,
 # instead of indicators of the options
 MOST_OPTIONS = 64
+# With more coordinates, products of continuous actions with them are too many to be tested.
+MOST_IN_PRODUCTS = 64
 # Losses have a common part if the smallest loss is at least their interquartile range. If more than
 # MOST_LEAST of all losses equal the smallest one, it is taken as the price of a step instead.
 QUARTERS, MOST_LEAST = (0.25, 0.75), 0.5
@@ -110,7 +112,7 @@ class WarmUpRecord:
         """
         rows = self.rows[: self.n]
         rows = rows[rows[:, -1] == 0.0]
-        rewards, paid = sign * rows[:, -2], rows[:, 2 * self.last.shape[1] : -1]  # commands and rewards
+        rewards, paid = sign * rows[:, -2], rows[:, -2 - actions.commands.shape[1] : -1]  # and commands
         if len(rewards) == 0 or rewards.max() > 0.0 or rewards.min() == rewards.max():
             return False
         if actions.is_continuous:
@@ -165,7 +167,7 @@ class WarmUpRecord:
         The value of an action is then that of its reward, apart from what no action can change.
         """
         d, rows = self.last.shape[1], self.rows[: self.n]
-        if self.n < FEWEST or d > MOST_COORDINATES:
+        if self.n < FEWEST or d > MOST_IN_PRODUCTS:
             return False
         before, taken, after = rows[:, :d], rows[:, 2 * d : -2], rows[:, d : 2 * d]
         goes_on = rows[:, -1] == 0.0

@@ -1,7 +1,10 @@
+from itertools import chain
+
 import gymnasium as gym
 import numpy as np
 import pytest
 from environments import IdentityEnv, NoiseWrapper
+from scipy.stats import rankdata
 
 from oda_rl.agents import TwoTimescaleAC, TwoTimescaleQ
 from oda_rl.agents.codebook_rl.rank_correlations import MOST_COORDINATES, find_noise
@@ -42,6 +45,75 @@ def test_noise_is_found_and_what_tells_something_is_not(kind, seed):
     for told in ("turns", "pays"):
         found = find_noise(*walk(rng, draw, told))
         np.testing.assert_array_equal(found, [False, False, False, True])
+
+
+def test_noise_is_found_however_many_coordinates_it_has():
+    rng = np.random.default_rng(100)
+    before, actions, rewards, after = walk(rng, lambda n: rng.normal(size=n))
+    more = rng.choice([-1.0, 1.0], (N + 1, 80))
+    before, after = np.hstack([before, more[:-1]]), np.hstack([after, more[1:]])
+    found = find_noise(before, actions, rewards, after)
+    np.testing.assert_array_equal(found, [False, False, *[True] * 82])
+
+
+def find_noise_by_single_tests(before, actions, rewards, after):
+    """As `find_noise`, with each correlation computed by itself."""
+    limit = 5.0 / np.sqrt(len(before))
+
+    def scores(column):
+        ranks = rankdata(column)
+        return ranks - ranks.mean()
+
+    def with_size(column):
+        return [scores(column), scores(np.abs(column - np.median(column)))]
+
+    def related(one, other):
+        one, other = one - one.mean(), other - other.mean()
+        size = np.sqrt((one @ one) * (other @ other))
+        return size > 1e-6 and abs(one @ other) >= limit * size
+
+    def any_related(ones, *others):
+        return any(related(one, other) for one in ones for other in chain.from_iterable(others))
+
+    d = before.shape[1]
+    now, later = ([with_size(column) for column in part.T] for part in (before, after))
+    acts, paid = [scores(column) for column in actions.T], with_size(rewards)
+    acts = [act / act.std() for act in acts]
+    noise = [
+        not any_related(now[j], *now[:j], *now[j + 1 :], *later, paid)
+        and not any_related(later[j], *now, acts, paid)
+        for j in range(d)
+    ]
+    kept = [j for j in range(d) if not noise[j]]
+    known = np.column_stack([np.ones(len(before)), *chain(*(now[j] for j in kept)), *acts])
+    follows = [rewards, *(after[:, j] - before[:, j] for j in kept)]
+    rest = [one - known @ np.linalg.lstsq(known, one)[0] for one in follows]
+    rest = [with_size(one) for one in rest]
+    for j in range(d):
+        plain = [now[i][0] / now[i][0].std() for i in range(d)]
+        twos = [plain[j] * one for one in plain]
+        twos = [(one - one.mean()) / max(one.std(), 1e-6) for one in twos]
+        threes = [one * act for one in twos for act in acts]
+        noise[j] = noise[j] and not (
+            any_related([*now[j], *twos, *(plain[j] * act for act in acts)], *rest)
+            or any_related(threes, rest[0])
+        )
+    return noise
+
+
+@pytest.mark.parametrize("seed", range(100, 112))
+def test_every_correlation_counts(seed):
+    rng = np.random.default_rng(seed)
+    n, d = 600, 5
+    seen = rng.choice([-1.0, 1.0], (n + 1, d)) if seed % 2 else rng.normal(size=(n + 1, d))
+    seen[:, 0] = np.cumsum(seen[:, 0])
+    options = rng.integers(3, size=n)
+    strength = 0.5 * rng.random(4)
+    rewards = rng.normal(size=n) + strength[0] * seen[:-1, 1] * seen[:-1, 2] * (options == 1)
+    rewards += strength[1] * seen[1:, 3] + strength[2] * seen[:-1, 2] * (options == 2)
+    seen[1:, 0] += strength[3] * seen[:-1, 4] * seen[:-1, 1]
+    transitions = seen[:-1], np.eye(3)[options], rewards, seen[1:]
+    assert find_noise(*transitions).tolist() == find_noise_by_single_tests(*transitions)
 
 
 def test_two_that_tell_something_together_are_no_noise():

@@ -80,10 +80,12 @@ def test_dense_rewards(rewards, ends, wanted):
         (np.where(np.arange(N) == 7, -3.0, -0.1 * OPTIONS), False),  # a loss of another kind
     ],
 )
+@pytest.mark.parametrize("n_observed", [1, MOST_COORDINATES + 1])
 @pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_only_actions_cost(rewards, wanted, sign):
+def test_only_actions_cost(rewards, wanted, sign, n_observed):
     rewards = np.concatenate([[5.0], rewards[1:]])
-    assert make_record(sign * rewards, ends=1).only_actions_cost(sign, CODEC) is wanted
+    record = make_record(sign * rewards, ends=1, n_observed=n_observed)
+    assert record.only_actions_cost(sign, CODEC) is wanted
     assert not make_record(sign * rewards).only_actions_cost(sign, CODEC), (
         "5 is a gain unless it is an end's"
     )
