@@ -6,6 +6,8 @@ import pytest
 from environments import StatesEnv
 from gymnasium import spaces
 from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.monitor import Monitor
 
 from oda_rl.agents import TwoTimescaleAC, TwoTimescaleQ, UniformGridQ
 from oda_rl.agents.callbacks import CodebookCallback
@@ -111,7 +113,7 @@ class Table:
         error = reward - self.centre + self.gamma * (0.0 if after is None else best) - self.q[pair]
         self.trace *= 0.0 if self.exploratory else self.gamma * self.lam
         alpha = self.stepsize(pair, error)
-        if self.dense and self.visits[pair] > 1:
+        if self.dense and self.visits[pair] > 25:
             self.mean += 0.01 * alpha * error
         self.trace[pair] += alpha * (1 - self.trace[pair])
         self.q += error * self.trace
@@ -180,6 +182,34 @@ def test_a_table_of_dense_rewards_is_that_of_numpy(price, end):
     assert twin.dense is (end is None)
     np.testing.assert_allclose(model.learner.q_values, twin.q, atol=1e-9)
     np.testing.assert_array_equal(model.learner.codebook["visits"].T, twin.visits)
+
+
+class TwoStocks(gym.Env):
+    """Two goods, up to 49 of each, of which 0, 10 or 20 are ordered: 2,500 states, nine actions."""
+
+    def __init__(self):
+        self.observation_space, self.action_space = spaces.MultiDiscrete([50, 50]), spaces.Discrete(9)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.stocks, self.t = self.np_random.integers(50, size=2).tolist(), 0
+        return np.array(self.stocks), {}
+
+    def step(self, action):
+        reward, self.t = 0.0, self.t + 1
+        for i, tens in enumerate(divmod(int(action), 3)):
+            stock = min(self.stocks[i] + 10 * tens, 49)
+            sold = min(stock, int(self.np_random.poisson((6.0, 9.0)[i])))
+            self.stocks[i] = stock - sold
+            reward += 2.0 * sold - 10.0 * tens - (tens > 0) - 0.05 * self.stocks[i]
+        return np.array(self.stocks), reward, False, self.t == 50, {}
+
+
+def test_values_of_many_pairs_do_not_lift_the_mean_reward_that_they_leave_out():
+    model = TwoTimescaleQ(env=TwoStocks(), seed=100).learn(30_000)
+    env = Monitor(TwoStocks())
+    env.reset(seed=1)
+    assert evaluate_policy(model, env, 40)[0] > 350.0
 
 
 def test_a_table_has_another_discount_unless_one_is_given(tmp_path):

@@ -41,8 +41,9 @@ them, the values leave out a mean reward c from then on,
     delta = (r - c) + gamma max_b Q(s', b) - Q(s, a),       c <- c + 0.01 alpha delta
 
 which begins at the mean of the first `LOOK` rewards, and approaches that of the greedy policy, however
-much the behaviour explores. The error of the first visit of a pair does not count: it is the whole
-value. The discount factor is also smaller at first (`traces.find_discount`). Without terminations, all
+much the behaviour explores. Errors of the first `GROWING` visits of a pair do not count: their sum is
+how much its value grows, and with many pairs all these sums would drive c far above any mean reward.
+The discount factor is also smaller at first (`traces.find_discount`). Without terminations, all
 values lack the same c / (1 - gamma), and the greedy policy is the same. If an episode terminates, c is
 given up for good. If it was a gain, it is added to the values again; a loss is not, since the values of
 actions that are not chosen would stay too low.
@@ -104,8 +105,9 @@ REPEATS = 10
 # Stored in place of the next state of a pair if that was terminal
 THE_END = -1.0
 # Steps after which it is known whether rewards are dense; share of them by which those with the most
-# frequent reward may outnumber the others; ratio of the stepsize of the mean reward to that of values
-LOOK, LEAD, CENTRE_RATE = 1000.0, 0.1, 0.01
+# frequent reward may outnumber the others; ratio of the stepsize of the mean reward to that of values;
+# visits of a pair whose errors do not count for the mean reward
+LOOK, LEAD, CENTRE_RATE, GROWING = 1000.0, 0.1, 0.01, 25.0
 # Steps in which the discount rises if rewards are dense (`traces.find_discount`)
 SHORT_STEPS = 10_000.0
 
@@ -300,7 +302,7 @@ def learn(state, env, reward, best_next, cell):
     decay_traces(state, env)
     extra = first_novelty(state) + taken
     alpha = find_stepsize(block, taken, n_actions, extra, place, error)
-    if figures[names.DENSE] > 0.0 and block[n_actions + taken, place] > 1.0:
+    if figures[names.DENSE] > 0.0 and block[n_actions + taken, place] > GROWING:
         figures[names.CENTRE] += CENTRE_RATE * alpha * error
 
     mark_alive(env, branch, ledger)
