@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 # Most states of a table; most numbers of a part; most one-hot numbers, whose covariances are learned.
 MOST_STATES, MOST_FEATURES, MOST_ONE_HOT = 100_000, 1_000_000, 2_000
+# Most values of an entry of a MultiDiscrete that is one-hot
+MOST_KINDS = 10
 # Larger integers are rounded in float64
 LARGEST_EXACT = 2**53
 
@@ -59,6 +61,13 @@ def values_of(space: spaces.Space) -> tuple[NDArray[np.int64], NDArray[np.int64]
         "a Dict or Tuple of these, are accepted. Wrap the environment in "
         "gymnasium.wrappers.TransformObservation."
     )
+
+
+def are_kinds(space: spaces.Space, counts: NDArray[np.int64]) -> bool:
+    """Whether the values of a space, `counts` of each entry, are kinds: one-hot unless in a table."""
+    if isinstance(space, spaces.MultiDiscrete):
+        return bool(counts.max(initial=0) <= MOST_KINDS)
+    return isinstance(space, spaces.Discrete)
 
 
 def origin_of(counts: NDArray[np.int64], start: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -12,6 +12,7 @@ from oda_rl._types import Array
 from oda_rl.agents.observation_parts import (
     MOST_STATES,
     Part,
+    are_kinds,
     check_size,
     entries_of,
     leaves_of,
@@ -35,7 +36,8 @@ class ObservationCodec:
     If all parts of an observation are discrete and have few enough combinations, a row has one number
     for each discrete entry, as the environment returns it, and a learner can keep a table. (If float64
     would round it, it is counted from its first value.) Otherwise each discrete entry becomes one-hot,
-    in the same row as the numbers of the Boxes.
+    in the same row as the numbers of the Boxes. A MultiDiscrete with entries of more than `MOST_KINDS`
+    values stays numbers, as so many are hardly kinds, but positions or amounts.
 
     Parameters
     ----------
@@ -82,7 +84,7 @@ class ObservationCodec:
         first = 0
         for place, ((name, leaf), (count, start)) in enumerate(zip(leaves, kinds, strict=True)):
             size = int(np.prod(leaf.shape or ()))
-            hot = len(count) > 0 and not self.is_table and not isinstance(leaf, spaces.MultiBinary)
+            hot = not self.is_table and are_kinds(leaf, count)
             size = int(count.sum()) if hot else size
             check_size(space, leaf, size, hot)
             size = self._width_of(place, size, len(count) == 0)
@@ -98,7 +100,8 @@ class ObservationCodec:
         self.counts = counts if self.is_table else np.empty(0, dtype=np.int64)
         self.whole = np.full(first, self.is_table)
         for part in self.parts:
-            if self.low[part.columns].size == prod(part.space.shape or ()) and not len(part.counts):
+            numbers = isinstance(part.space, spaces.Box | spaces.MultiDiscrete) and not part.is_one_hot
+            if numbers and self.low[part.columns].size == prod(part.space.shape or ()):
                 self.whole[part.columns] = np.dtype(part.space.dtype).kind != "f"
         self._is_flat = isinstance(space, spaces.Box) and len(space.shape) == 1
         self._is_state = isinstance(space, spaces.Discrete) and self.is_table
@@ -188,10 +191,13 @@ class ObservationCodec:
     def other_values(self, row: Array) -> Iterator[tuple[int, Array]]:
         """Yield (column, row) for each row (n_features,) with another value of one discrete entry.
 
-        The column is that of the entry, or of its new value if it is one-hot.
+        The column is that of the entry, or of its new value if it is one-hot. Entries of a MultiDiscrete
+        that stays numbers are not discrete in this sense: between two values there are others.
         """
         for part in () if self.is_table else self.parts:
             first = part.columns.start
+            if isinstance(part.space, spaces.MultiDiscrete) and not part.is_one_hot:
+                continue
             for count in part.counts.tolist():
                 size = count if part.is_one_hot else 1
                 block = row[first : first + size]
@@ -208,7 +214,7 @@ class ObservationCodec:
     def names(self, env_id: str | None) -> list[str]:
         """Names of the numbers of a row: with units if they are known, "goal = 2" if one-hot.
 
-        Numbers of a table that are counted from an `origin` have it in their names: "state - 2".
+        Discrete numbers that are counted from an `origin` have it in their names: "state - 2".
         """
         n = sum(int(np.prod(part.space.shape or ())) for part in self.parts)
         known = observation_names(env_id, n)
@@ -219,10 +225,10 @@ class ObservationCodec:
         for part in self.parts:
             entries = own[k : k + int(np.prod(part.space.shape or ()))]
             k += len(entries)
-            if self.is_table:
-                names += [_minus(*pair) for pair in zip(entries, part.origin.tolist(), strict=True)]
-            elif not part.is_one_hot:
-                names += self._names_in_row(part, entries)
+            if not part.is_one_hot:
+                if len(part.counts) > 0:
+                    entries = [_minus(*pair) for pair in zip(entries, part.origin.tolist(), strict=True)]
+                names += entries if self.is_table else self._names_in_row(part, entries)
             else:
                 for name, count, start in zip(entries, part.counts, part.start, strict=True):
                     names += [f"{name} = {start + value}" for value in range(count)]
@@ -291,11 +297,11 @@ class ObservationCodec:
             space: Any = part.space
             low, high = space.low.ravel(), space.high.ravel()
             return low.astype(np.float64), high.astype(np.float64)
-        if self.is_table:
-            low = part.start - part.origin
-            return low.astype(np.float64), (low + part.counts - 1).astype(np.float64)
-        n = part.columns.stop - part.columns.start
-        return np.zeros(n), np.ones(n)
+        if part.is_one_hot:
+            n = part.columns.stop - part.columns.start
+            return np.zeros(n), np.ones(n)
+        low = part.start - part.origin
+        return low.astype(np.float64), (low + part.counts - 1).astype(np.float64)
 
     def _refuse_to_read(self, observation: Any, error: Exception) -> ValueError:
         if type(observation) is tuple and len(observation) == 2 and type(observation[1]) is dict:

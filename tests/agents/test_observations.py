@@ -62,6 +62,32 @@ def test_several_are_encoded_as_one_by_one(space, seed):
     np.testing.assert_array_equal(codec.encode_many(codec.batch(first), 1), rows[:1])
 
 
+def test_entries_of_many_values_are_numbers_unless_in_a_table():
+    start = np.array([-5, 2**60])
+    space = spaces.MultiDiscrete([11, 3], start=start)
+    codec = ObservationCodec(space, table=False)
+    np.testing.assert_array_equal(codec.low, [-5.0, 0.0])
+    np.testing.assert_array_equal(codec.high, [5.0, 2.0])
+    np.testing.assert_array_equal(codec.encode(start + np.array([7, 1])), [2.0, 1.0])
+    np.testing.assert_array_equal(codec.nearest(np.array([[2.3, 7.0]])), [[2.0, 2.0]])
+    assert codec.names(None)[1].endswith(f" - {2**60}")
+    assert list(codec.other_values(np.array([2.0, 1.0]))) == []
+    with pytest.raises(BadTransitionError):
+        codec.encode(start + np.array([11, 0]))
+    assert ObservationCodec(spaces.MultiDiscrete([10, 3]), table=False).n_features == 13
+    assert ObservationCodec(space).is_table
+    assert ObservationCodec(spaces.MultiDiscrete([200, 200])).n_features == 2
+
+
+def test_an_agent_learns_from_entries_of_many_values(tmp_path):
+    env = SpacesEnv(spaces.MultiDiscrete([200, 200]), spaces.Discrete(2))
+    model = TwoTimescaleAC(env=env, seed=0).learn(3_000)
+    model.save(tmp_path / "model.npz")
+    other = TwoTimescaleAC.load(tmp_path / "model.npz", env=env)
+    some = np.array([env.observation_space.sample() for _ in range(20)])
+    np.testing.assert_array_equal(model.predict(some)[0], other.predict(some)[0])
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.uint8, np.bool_, np.int64])
 def test_dtypes_of_a_box(dtype):
     high = 1 if dtype is np.bool_ else 9
