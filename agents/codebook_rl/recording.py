@@ -112,7 +112,8 @@ class WarmUpRecord:
         """
         rows = self.rows[: self.n]
         rows = rows[rows[:, -1] == 0.0]
-        rewards, paid = sign * rows[:, -2], rows[:, -2 - actions.commands.shape[1] : -1]  # and commands
+        rewards, first = sign * rows[:, -2], -2 - actions.commands.shape[1]
+        paid = rows[:, first:-1]  # commands and rewards; rows of many coordinates have no observations
         if len(rewards) == 0 or rewards.max() > 0.0 or rewards.min() == rewards.max():
             return False
         if actions.is_continuous:

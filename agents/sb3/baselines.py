@@ -139,7 +139,7 @@ class KernelQ(OnlineAlgorithm):
     stochastic gradient descent on the squared temporal-difference error, with a fixed target and
     mini-batches of steps. Matching pursuit drops points within an error budget (POLK). The bandwidth is
     a Markov chain that follows the derivative of the error (BARRETTE). Observations are scaled by their
-    ranges, discrete ones are one-hot encoded; actions are Discrete.
+    ranges, Discrete ones are one-hot encoded; actions are Discrete.
 
     Attributes
     ----------
