@@ -31,6 +31,11 @@ class Part(NamedTuple):
     origin: NDArray[np.int64]
     is_one_hot: bool
 
+    @property
+    def is_numeric(self) -> bool:
+        """Whether its entries are numbers, with others between two values."""
+        return isinstance(self.space, spaces.Box | spaces.MultiDiscrete) and not self.is_one_hot
+
 
 def leaves_of(space: spaces.Space, value: Any, name: str) -> Iterator[tuple[str, Any]]:
     """Yield names and values of the innermost parts; with `space` itself as `value`, their spaces."""

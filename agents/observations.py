@@ -100,8 +100,7 @@ class ObservationCodec:
         self.counts = counts if self.is_table else np.empty(0, dtype=np.int64)
         self.whole = np.full(first, self.is_table)
         for part in self.parts:
-            numbers = isinstance(part.space, spaces.Box | spaces.MultiDiscrete) and not part.is_one_hot
-            if numbers and self.low[part.columns].size == prod(part.space.shape or ()):
+            if part.is_numeric and self.low[part.columns].size == prod(part.space.shape or ()):
                 self.whole[part.columns] = np.dtype(part.space.dtype).kind != "f"
         self._is_flat = isinstance(space, spaces.Box) and len(space.shape) == 1
         self._is_state = isinstance(space, spaces.Discrete) and self.is_table
@@ -195,9 +194,9 @@ class ObservationCodec:
         that stays numbers are not discrete in this sense: between two values there are others.
         """
         for part in () if self.is_table else self.parts:
-            first = part.columns.start
-            if isinstance(part.space, spaces.MultiDiscrete) and not part.is_one_hot:
+            if part.is_numeric:
                 continue
+            first = part.columns.start
             for count in part.counts.tolist():
                 size = count if part.is_one_hot else 1
                 block = row[first : first + size]

@@ -57,14 +57,14 @@ def find_noise(before: Array, actions: Array, rewards: Array, after: Array) -> N
     across = _correlations(now, later)
     related = [_correlations(now, now) * other, across, across.T, _correlations(now, rewarded)]
     related += [_correlations(later, acts), _correlations(later, rewarded)]
-    noise = _varies(before) & _are_by_chance(n, np.hstack(related).reshape(2, d, -1))
+    noise = _varies(before) & _are_by_chance(n, np.hstack(related)).reshape(2, d).all(axis=0)
     if not noise.any():
         return noise
     # Candidates must not explain what remains of rewards and changes after a regression on the rest.
     known = np.hstack([np.ones((n, 1)), now[:, np.tile(~noise, 2)], acts])
     follows = np.column_stack([rewards, after[:, ~noise] - before[:, ~noise]])
     follows = _with_sizes(follows - known @ np.linalg.lstsq(known, follows)[0])
-    noise &= _are_by_chance(n, _correlations(now, follows).reshape(2, d, -1))
+    noise &= _are_by_chance(n, _correlations(now, follows)).reshape(2, d).all(axis=0)
     rewarded = follows[:, [0, follows.shape[1] // 2]]
     noise[noise] = _have_no_telling_products(now[:, :d], noise, acts, follows, rewarded)
     moves = before.min(axis=0) < before.max(axis=0)
@@ -82,7 +82,7 @@ def _have_no_telling_products(
     products themselves would be as many as the squared number of coordinates, for each transition.
     """
     n, own = len(scores), scores[:, chosen]
-    others = np.hstack([acts, scores])
+    others, squared = np.hstack([acts, scores]), scores**2
     mean = others.T @ own / n
     deviation = _deviations((others**2).T @ own**2 / n - mean**2)
     found = np.ones(own.shape[1], dtype=np.bool_)
@@ -91,7 +91,7 @@ def _have_no_telling_products(
     mean = mean[acts.shape[1] :]
     for act in acts.T:
         with_act = act[:, None] * own
-        squares = (scores**2).T @ with_act**2 - 2.0 * mean * (scores.T @ (act[:, None] * with_act))
+        squares = squared.T @ with_act**2 - 2.0 * mean * (scores.T @ (act[:, None] * with_act))
         middle = scores.T @ with_act / n
         deviation = _deviations((squares + mean**2 * (act @ act)) / n - middle**2)
         for reward in rewarded.T:
@@ -145,12 +145,8 @@ def _deviations(variance: Array) -> Array:
 
 
 def _are_by_chance(n: int, related: Array) -> NDArray[np.bool_]:
-    """Which rows of correlations, times n, chance may have given.
-
-    For an array (2, d, q) the result is of shape (d,): both rows of a coordinate must be by chance.
-    """
-    small = (np.abs(related) < DEVIATIONS * np.sqrt(n)).all(axis=-1)
-    return np.asarray(small if small.ndim == 1 else small.all(axis=0))
+    """Which rows (p,) of correlations (p, q), times n, chance may have given."""
+    return np.asarray((np.abs(related) < DEVIATIONS * np.sqrt(n)).all(axis=1))
 
 
 def _unrelated(columns: Array, *others: Array) -> bool:

@@ -172,7 +172,7 @@ def draw_curves(fields: Sequence[Field], x: str, columns: int = 6) -> Figure:
     figure, panels = make_panels(len(fields), columns, 2.7, 2.1)
     for axes, one in zip(panels, fields, strict=True):
         for entry in one.entries:
-            if any(run["steps"] for run in entry.runs):
+            if entry.curves("steps").size > 0:
                 draw_curve(axes, entry, np.median(entry.curves(x), axis=0))
         for y, style in ((one.random_return, ":"), (one.best, "--")):
             axes.axhline(y, color=GREY, lw=0.9, ls=style, zorder=1)
