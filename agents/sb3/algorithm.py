@@ -128,6 +128,9 @@ class OnlineAlgorithm(Saving):
         return policy
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if name in self.__dict__:  # at each step: what was set before may be set again
+            super().__setattr__(name, value)
+            return
         # Otherwise another agent's hyperparameter, or a misspelt one, would be accepted silently.
         is_made = "next_actions" in self.__dict__
         if is_made and not name.startswith("_") and not hasattr(self, name):
