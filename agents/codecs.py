@@ -149,7 +149,7 @@ class PrincipalCodec(ObservationCodec):
     @classmethod
     def suits(cls, space: spaces.Space) -> bool:
         """Whether any part of a space is too large for a codebook."""
-        leaves = [leaf for _, leaf in leaves_of(space, space, "")]
+        leaves = [leaf for _, leaf in leaves_of(space)]
         return any(isinstance(leaf, spaces.Box) and np.prod(leaf.shape) > LARGE for leaf in leaves)
 
     @classmethod

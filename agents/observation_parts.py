@@ -1,4 +1,4 @@
-"""The parts of an observation space: their values, names, and limits on their size."""
+"""The parts of an observation space: their values, names, limits on their size, and errors."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -11,8 +11,12 @@ from numpy.typing import NDArray
 MOST_STATES, MOST_FEATURES, MOST_ONE_HOT = 100_000, 1_000_000, 2_000
 # Most values of an entry of a MultiDiscrete that is one-hot
 MOST_KINDS = 10
+# Most characters of an observation in an error message
+LONGEST = 200
 # Larger integers are rounded in float64
 LARGEST_EXACT = 2**53
+
+Path = tuple[str | int, ...]
 
 
 class Part(NamedTuple):
@@ -37,17 +41,22 @@ class Part(NamedTuple):
         return isinstance(self.space, spaces.Box | spaces.MultiDiscrete) and not self.is_one_hot
 
 
-def leaves_of(space: spaces.Space, value: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """Yield names and values of the innermost parts; with `space` itself as `value`, their spaces."""
+def leaves_of(space: spaces.Space, path: Path = ()) -> Iterator[tuple[Path, spaces.Space]]:
+    """Yield the innermost parts of a space, each with the keys that lead to it."""
     if isinstance(space, spaces.Dict | spaces.Tuple):
-        if not isinstance(space, spaces.Dict) and len(value) != len(space.spaces):
-            raise ValueError(f"it has {len(value)} parts instead of {len(space.spaces)}")
-        pairs = space.items() if isinstance(space, spaces.Dict) else enumerate(space)
-        for key, inner in pairs:
-            inside = f"{name}.{key}" if name else str(key)
-            yield from leaves_of(inner, value[key], inside)
+        for key, inner in space.items() if isinstance(space, spaces.Dict) else enumerate(space):
+            yield from leaves_of(inner, (*path, key))
     else:
-        yield name, value
+        yield path, space
+
+
+def tuples_of(space: spaces.Space, path: Path = ()) -> Iterator[tuple[Path, int]]:
+    """Yield the keys that lead to each Tuple of a space, and how many parts it has."""
+    if isinstance(space, spaces.Tuple):
+        yield path, len(space.spaces)
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        for key, inner in space.items() if isinstance(space, spaces.Dict) else enumerate(space):
+            yield from tuples_of(inner, (*path, key))
 
 
 def values_of(space: spaces.Space) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -107,3 +116,34 @@ def entries_of(part: Part) -> list[str]:
     """Names of the entries of a part."""
     size, name = int(np.prod(part.space.shape or ())), part.name or "state"
     return [name] if size == 1 else [f"{name}[{j}]" for j in range(size)]
+
+
+def refuse_to_read(space: spaces.Space, observation: Any, error: Exception) -> ValueError:
+    """What to raise if an observation, or a batch of them, is not of the space; `error` says why."""
+    if type(observation) is tuple and len(observation) == 2 and type(observation[1]) is dict:
+        return ValueError(
+            "observation must be one observation or a batch, got the tuple (observation, info) "
+            "that reset() returns; pass its first item."
+        )
+    if not isinstance(space, spaces.Dict | spaces.Tuple) and type(observation) is not str:
+        own = tuple(space.shape or ())
+        several = f"(n, {str(own)[1:-1].rstrip(',')})" if own else "(n,)"
+        try:
+            shape = np.shape(observation)
+        except ValueError:
+            return ValueError(
+                f"observation must have shape {own} or {several}, got parts of different lengths: "
+                f"{shorten(observation)}."
+            )
+        if len(shape) not in (len(own), len(own) + 1) or shape[len(shape) - len(own) :] != own:
+            return ValueError(f"observation must have shape {own} or {several}, got {shape}.")
+    return ValueError(
+        f"observation must be in {space}, or a batch of such observations, got "
+        f"{shorten(observation)}: {error}."
+    )
+
+
+def shorten(observation: Any) -> str:
+    """An observation as a message shows it."""
+    text = repr(observation)
+    return text if len(text) < LONGEST else f"{text[:LONGEST]}..."

@@ -1,7 +1,9 @@
 """Conversion of an environment's observations to rows of numbers for a learner, always checked."""
 
 from collections.abc import Iterator
+from functools import reduce
 from math import prod
+from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -17,13 +19,16 @@ from oda_rl.agents.observation_parts import (
     entries_of,
     leaves_of,
     origin_of,
+    refuse_to_read,
+    shorten,
+    tuples_of,
     values_of,
 )
 from oda_rl.envs.names import observation_names
 
-# Most combinations of the values of several parts in a table; most characters of an observation in an
-# error message
-MOST_TABLE_STATES, LONGEST = 10_000, 200
+# Most combinations of the values of several parts in a table
+MOST_TABLE_STATES = 10_000
+WHOLE = int | np.integer
 
 
 class BadTransitionError(ValueError):
@@ -74,7 +79,8 @@ class ObservationCodec:
 
     def __init__(self, space: spaces.Space, table: bool = True) -> None:
         self.space = space
-        leaves = list(leaves_of(space, space, ""))
+        leaves = list(leaves_of(space))
+        self._paths, self._tuples = [path for path, _ in leaves], list(tuples_of(space))
         kinds = [values_of(leaf) for _, leaf in leaves]
         counts = np.concatenate([count for count, _ in kinds]) if kinds else np.empty(0, dtype=np.int64)
         states, discrete = float(np.prod(counts, dtype=float)), all(len(count) for count, _ in kinds)
@@ -82,7 +88,8 @@ class ObservationCodec:
         self.is_table = table and discrete and 0 < states <= most
         self.parts: list[Part] = []
         first = 0
-        for place, ((name, leaf), (count, start)) in enumerate(zip(leaves, kinds, strict=True)):
+        for place, ((path, leaf), (count, start)) in enumerate(zip(leaves, kinds, strict=True)):
+            name = ".".join(map(str, path))
             size = int(np.prod(leaf.shape or ()))
             hot = not self.is_table and are_kinds(leaf, count)
             size = int(count.sum()) if hot else size
@@ -119,7 +126,7 @@ class ObservationCodec:
         if self._is_flat and type(observation) is np.ndarray:
             if observation.shape == self.space.shape and observation.dtype == self.space.dtype:
                 return observation  # fast path, for every step of most environments
-        elif self._is_number and isinstance(observation, int | np.integer):
+        elif self._is_number and isinstance(observation, WHOLE):
             row = np.array([observation], dtype=np.float64)
             if self.low[0] <= observation <= self.high[0]:
                 return row
@@ -160,7 +167,7 @@ class ObservationCodec:
                 raise ValueError("the shapes of its parts do not match")
             rows = self._rows(values, batch)
         except (TypeError, ValueError, LookupError, OverflowError) as error:
-            raise self._refuse_to_read(observation, error) from None
+            raise refuse_to_read(self.space, observation, error) from None
         return (rows if batch else rows[None]), not batch
 
     def batch(self, observation: Any, copy: bool = False) -> Any:
@@ -235,13 +242,12 @@ class ObservationCodec:
 
     # -- inside ----------------------------------------------------------------------------------
 
-    @property
-    def _is_array(self) -> bool:
-        return not isinstance(self.space, spaces.Dict | spaces.Tuple)
-
     def _split(self, observation: Any) -> list[Any]:
         """The values of the parts."""
-        return [value for _, value in leaves_of(self.space, observation, "")]
+        for path, n in self._tuples:
+            if len(values := reduce(getitem, path, observation)) != n:
+                raise ValueError(f"it has {len(values)} parts instead of {n}")
+        return [reduce(getitem, path, observation) for path in self._paths]
 
     def _turn(self, part: Part, value: Any) -> NDArray[Any]:
         array = np.asarray(value)
@@ -255,6 +261,9 @@ class ObservationCodec:
     def _rows(self, values: list[Any], outer: tuple[int, ...]) -> Array:
         rows = np.zeros((*outer, self._width))
         for part, value in zip(self.parts, values, strict=True):
+            if not outer and isinstance(value, WHOLE) and isinstance(part.space, spaces.Discrete):
+                self._put_state(rows, part, int(value))  # without arrays, which take far longer
+                continue
             array, shape = np.asarray(value), outer + tuple(part.space.shape or ())
             if array.shape != shape:
                 where = f" of {part.name!r}" if part.name else ""
@@ -266,6 +275,18 @@ class ObservationCodec:
             numbers = self._place(part, entries) if is_discrete else entries.astype(np.float64)
             rows[..., part.columns] = self._in_row(part, numbers)
         return rows
+
+    @staticmethod
+    def _put_state(row: Array, part: Part, value: int) -> None:
+        """Check the value of a Discrete, and put it into the row."""
+        index = value - int(part.space.start)
+        if not 0 <= index < part.space.n:
+            raise ValueError(f"{value} is not in {part.space}")
+        first = part.columns.start
+        if part.is_one_hot:
+            row[first + index] = 1.0
+        else:
+            row[first] = value - int(part.origin[0])
 
     # For subclasses to override: the count of numbers of a part in a row, the numbers, and their names.
 
@@ -302,40 +323,12 @@ class ObservationCodec:
         low = part.start - part.origin
         return low.astype(np.float64), (low + part.counts - 1).astype(np.float64)
 
-    def _refuse_to_read(self, observation: Any, error: Exception) -> ValueError:
-        if type(observation) is tuple and len(observation) == 2 and type(observation[1]) is dict:
-            return ValueError(
-                "observation must be one observation or a batch, got the tuple (observation, info) "
-                "that reset() returns; pass its first item."
-            )
-        if self._is_array and type(observation) is not str:
-            own = tuple(self.space.shape or ())
-            several = f"(n, {str(own)[1:-1].rstrip(',')})" if own else "(n,)"
-            try:
-                shape = np.shape(observation)
-            except ValueError:
-                return ValueError(
-                    f"observation must have shape {own} or {several}, got parts of different lengths: "
-                    f"{_shorten(observation)}."
-                )
-            if len(shape) not in (len(own), len(own) + 1) or shape[len(shape) - len(own) :] != own:
-                return ValueError(f"observation must have shape {own} or {several}, got {shape}.")
-        return ValueError(
-            f"observation must be in {self.space}, or a batch of such observations, got "
-            f"{_shorten(observation)}: {error}."
-        )
-
     def _refuse(self, what: str, observation: Any, error: Exception) -> BadTransitionError:
         return BadTransitionError(
-            f"the environment returned {what} {_shorten(observation)}, but its space is {self.space}: "
+            f"the environment returned {what} {shorten(observation)}, but its space is {self.space}: "
             f"{error}."
         )
 
 
 def _minus(name: str, origin: int) -> str:
     return f"{name} {'-' if origin > 0 else '+'} {abs(origin)}" if origin else name
-
-
-def _shorten(observation: Any) -> str:
-    text = repr(observation)
-    return text if len(text) < LONGEST else f"{text[:LONGEST]}..."
