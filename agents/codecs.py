@@ -51,7 +51,7 @@ class OneHotCodec(ObservationCodec):
         n = self.n_features
         self.is_table, self.n_features = True, 1
         self.low, self.high, self.counts = np.zeros(1), np.full(1, float(n)), np.array([n + 1])
-        self._is_flat, self.whole = False, np.ones(1, dtype=bool)
+        self._is_flat, self.whole, self.kinds = False, np.ones(1, dtype=bool), np.ones(1, dtype=np.int64)
 
     @classmethod
     def suits(cls, space: spaces.Space, observations: Any) -> bool:

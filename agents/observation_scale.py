@@ -31,9 +31,11 @@ class ObservationScale(WarmUp):
     far and of the bounds `low` and `high` of the space. All have the shape (n_features,).
 
     `given` has a large change of each coordinate, in its own units, as its scale; then the warm-up
-    learns only the centre and the ends. The scale of noise coordinates, set by `coarsen`, is `COARSE`
-    times as large: `coarse` (n_features,) has these factors. Raises a ValueError if `given` does not fit
-    the observations.
+    learns only the centre and the ends. Otherwise scales are multiplied by `coarse` (n_features,), which
+    is `COARSE` for noise coordinates, set by `coarsen`, and sqrt(n / 2) for one-hot coordinates of an
+    entry with n values; `kinds` (n_features,) has these n, and 1 elsewhere. So the squared distances
+    between many values are smaller than those between two. Otherwise each value would have cells of its
+    own. Raises a ValueError if `given` does not fit the observations.
 
     `visited` (n, n_features) holds observations by which the scale will be estimated again, infinite
     where there are none yet; it is empty if the scale is not.
@@ -48,6 +50,7 @@ class ObservationScale(WarmUp):
         high: NDArray[Any],
         warmup_steps: int,
         given: Sequence[float] | None = None,
+        kinds: NDArray[np.int64] | None = None,
     ) -> None:
         super().__init__(len(low), warmup_steps)
         self.low = np.asarray(low, dtype=np.float64)
@@ -63,7 +66,8 @@ class ObservationScale(WarmUp):
         self.visited = np.empty((0, len(low)))
         self.centre = np.zeros(len(low))
         self.scale = np.ones(len(low))
-        self.coarse = np.ones(len(low))
+        self._by_kind = np.ones(len(low)) if kinds is None else np.sqrt(np.maximum(kinds / 2.0, 1.0))
+        self.coarse = self._by_kind
         self.lowest, self.highest = np.zeros(len(low)), np.zeros(len(low))
 
     @property
@@ -94,7 +98,7 @@ class ObservationScale(WarmUp):
 
     def coarsen(self, noise: NDArray[np.bool_]) -> None:
         """Make coordinates that are `noise` (n_features,) hardly count, unless a scale is given."""
-        self.coarse = np.where(noise, COARSE, 1.0)
+        self.coarse = np.where(noise, np.maximum(COARSE, self._by_kind), self._by_kind)
 
     def _learn(self, seen: Array) -> None:
         self.centre = seen.mean(axis=0)

@@ -59,6 +59,8 @@ class ObservationCodec:
         Their bounds; may be infinite.
     counts : ndarray of int, shape (n_features,) or (0,)
         For a table, how many values each number can have, counted from `low`.
+    kinds : ndarray of int, shape (n_features,)
+        How many values the entry has of which a number is a one-hot value; 1 for other numbers.
     whole : ndarray of bool, shape (n_features,)
         Whether a number is whole: in a table, or from a Box of integers.
 
@@ -105,8 +107,10 @@ class ObservationCodec:
         self.low = np.concatenate([low for low, _ in ends])
         self.high = np.concatenate([high for _, high in ends])
         self.counts = counts if self.is_table else np.empty(0, dtype=np.int64)
-        self.whole = np.full(first, self.is_table)
+        self.whole, self.kinds = np.full(first, self.is_table), np.ones(first, dtype=np.int64)
         for part in self.parts:
+            if part.is_one_hot:
+                self.kinds[part.columns] = np.repeat(part.counts, part.counts)
             if part.is_numeric and self.low[part.columns].size == prod(part.space.shape or ()):
                 self.whole[part.columns] = np.dtype(part.space.dtype).kind != "f"
         self._is_flat = isinstance(space, spaces.Box) and len(space.shape) == 1

@@ -69,11 +69,12 @@ class TwoTimescaleLearner(ActingLearner):
         config: CodebookConfig,
         seed: int | None = None,
         counts: NDArray[np.int64] = NO_COUNTS,
+        kinds: NDArray[np.int64] | None = None,
     ) -> None:
         n_states = int(np.prod(counts)) if len(counts) else 0
         self.sizes = Sizes.of(n_observed, actions, n_envs, config, n_states)
         given = None if n_states else config.observation_scale
-        self.scale = self.scale_class(low, high, plan_warm_up(config.warmup_steps), given)
+        self.scale = self.scale_class(low, high, plan_warm_up(config.warmup_steps), given, kinds)
         self.counts = counts
         super().__init__(actions, self.scale, config.growth_hold, config, self.sizes.n_draws, seed)
         self.slow = SlowTimescale(self.sizes, config, self.rng)

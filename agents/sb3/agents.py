@@ -44,6 +44,9 @@ class CodebookAlgorithm(OnlineAlgorithm):
     def gamma(self, value: float | None) -> None:
         self.set_hyperparameters(gamma=value)
 
+    def _learner_options(self) -> dict[str, Any]:
+        return {**super()._learner_options(), "kinds": self.observations.kinds}
+
     def decode(self, env: int, action: int) -> Any:
         """Convert a discrete `action`, or the continuous one that was chosen, for environment `env`."""
         return self.actions.decode(self.learner.command(env) if self.actions.is_continuous else action)

@@ -332,10 +332,12 @@ class OnlineAlgorithm(Saving):
     def _make_learner(self) -> Any:
         seen = self.observations
         kind: Any = self._learner_class(self.actions, seen)
-        options = {"counts": seen.counts} if seen.is_table else {}
         low, high = find_bounds(self.env, seen)
         sizes = seen.n_features, self.actions, self.n_envs
-        return kind(*sizes, low, high, self.config, self.seed, **options)
+        return kind(*sizes, low, high, self.config, self.seed, **self._learner_options())
+
+    def _learner_options(self) -> dict[str, Any]:
+        return {"counts": self.observations.counts} if self.observations.is_table else {}
 
     def set_random_seed(self, seed: int | None = None) -> None:
         """Seed the environment, but neither the learner's own generator nor the global ones."""

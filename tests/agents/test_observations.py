@@ -62,6 +62,15 @@ def test_several_are_encoded_as_one_by_one(space, seed):
     np.testing.assert_array_equal(codec.encode_many(codec.batch(first), 1), rows[:1])
 
 
+def test_one_hot_numbers_know_how_many_values_there_are():
+    parts = spaces.Box(-1, 1, (2,)), spaces.Discrete(4), spaces.MultiDiscrete([2, 3]), spaces.MultiBinary(2)
+    space = spaces.Tuple(parts)
+    codec = ObservationCodec(space)
+    assert codec.kinds.tolist() == [1, 1, 4, 4, 4, 4, 2, 2, 3, 3, 3, 1, 1]
+    agent = TwoTimescaleAC(env=SpacesEnv(space, spaces.Discrete(2)), seed=0)
+    np.testing.assert_allclose(agent.learner.scale.coarse, np.sqrt(np.maximum(codec.kinds / 2, 1)))
+
+
 def test_entries_of_many_values_are_numbers_unless_in_a_table():
     start = np.array([-5, 2**60])
     space = spaces.MultiDiscrete([11, 3], start=start)
