@@ -63,7 +63,12 @@ def test_several_are_encoded_as_one_by_one(space, seed):
 
 
 def test_one_hot_numbers_know_how_many_values_there_are():
-    parts = spaces.Box(-1, 1, (2,)), spaces.Discrete(4), spaces.MultiDiscrete([2, 3]), spaces.MultiBinary(2)
+    parts = (
+        spaces.Box(-1, 1, (2,)),
+        spaces.Discrete(4),
+        spaces.MultiDiscrete([2, 3]),
+        spaces.MultiBinary(2),
+    )
     space = spaces.Tuple(parts)
     codec = ObservationCodec(space)
     assert codec.kinds.tolist() == [1, 1, 4, 4, 4, 4, 2, 2, 3, 3, 3, 1, 1]
