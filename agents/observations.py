@@ -283,8 +283,8 @@ class ObservationCodec:
     @staticmethod
     def _put_state(row: Array, part: Part, value: int) -> None:
         """Check the value of a Discrete, and put it into the row."""
-        index = value - int(part.space.start)
-        if not 0 <= index < part.space.n:
+        index = value - int(part.start[0])
+        if not 0 <= index < part.counts[0]:
             raise ValueError(f"{value} is not in {part.space}")
         first = part.columns.start
         if part.is_one_hot:
