@@ -32,7 +32,7 @@ class ObservationScale(WarmUp):
 
     `given` has a large change of each coordinate, in its own units, as its scale; then the warm-up
     learns only the centre and the ends. Otherwise scales are multiplied by `coarse` (n_features,), which
-    is `COARSE` for noise coordinates, set by `coarsen`, and sqrt(2 n) for one-hot coordinates of an
+    is `COARSE` for noise coordinates, set by `coarsen`, and sqrt(n / 2) for one-hot coordinates of an
     entry with n values; `kinds` (n_features,) has these n, and 1 elsewhere. So the squared distances
     between many values are smaller than those between two. Otherwise each value would have cells of its
     own. Raises a ValueError if `given` does not fit the observations.
@@ -66,8 +66,7 @@ class ObservationScale(WarmUp):
         self.visited = np.empty((0, len(low)))
         self.centre = np.zeros(len(low))
         self.scale = np.ones(len(low))
-        kinds = np.ones(len(low), dtype=np.int64) if kinds is None else kinds
-        self._by_kind = np.where(kinds > 1, np.sqrt(2.0 * kinds), 1.0)
+        self._by_kind = np.ones(len(low)) if kinds is None else np.sqrt(np.maximum(kinds / 2.0, 1.0))
         self.coarse = self._by_kind
         self.lowest, self.highest = np.zeros(len(low)), np.zeros(len(low))
 

@@ -45,12 +45,12 @@ def test_one_of_many_values_is_nearer_to_another_than_one_of_two():
     scale = BlendedScale(np.zeros(61), np.ones(61), 2, kinds=kinds)
     warm_up(scale, np.random.default_rng(0).integers(0, 2, (2, 61)).astype(float))
     scale.freeze()
-    np.testing.assert_allclose(scale.scale, 0.5 * np.where(kinds > 1, np.sqrt(2 * kinds), 1))
+    np.testing.assert_allclose(scale.scale, 0.5 * np.sqrt(np.maximum(kinds / 2, 1.0)))
     totals = [2 * (n - 1) / scale.scale[kinds == n][0] ** 2 for n in (2, 8, 50)]
     assert max(totals) < 2 * min(totals)
     scale = BlendedScale(np.zeros(61), np.ones(61), 2, kinds=kinds)
     scale.coarsen(np.arange(61) < 2)
-    assert scale.coarse[:3].tolist() == [10.0, 10.0, 2.0]
+    assert scale.coarse[:3].tolist() == [10.0, 10.0, 1.0]
 
 
 def test_a_coordinate_that_never_moves():

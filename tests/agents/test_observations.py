@@ -73,9 +73,7 @@ def test_one_hot_numbers_know_how_many_values_there_are():
     codec = ObservationCodec(space)
     assert codec.kinds.tolist() == [1, 1, 4, 4, 4, 4, 2, 2, 3, 3, 3, 1, 1]
     agent = TwoTimescaleAC(env=SpacesEnv(space, spaces.Discrete(2)), seed=0)
-    np.testing.assert_allclose(
-        agent.learner.scale.coarse, np.where(codec.kinds > 1, np.sqrt(2 * codec.kinds), 1)
-    )
+    np.testing.assert_allclose(agent.learner.scale.coarse, np.sqrt(np.maximum(codec.kinds / 2, 1)))
 
 
 def test_entries_of_many_values_are_numbers_unless_in_a_table():
