@@ -41,22 +41,17 @@ class Part(NamedTuple):
         return isinstance(self.space, spaces.Box | spaces.MultiDiscrete) and not self.is_one_hot
 
 
-def leaves_of(space: spaces.Space, path: Path = ()) -> Iterator[tuple[Path, spaces.Space]]:
-    """Yield the innermost parts of a space, each with the keys that lead to it."""
+def spaces_in(space: spaces.Space, path: Path = ()) -> Iterator[tuple[Path, spaces.Space]]:
+    """Yield a space and all within it, from outside to inside, each with the keys that lead to it."""
+    yield path, space
     if isinstance(space, spaces.Dict | spaces.Tuple):
         for key, inner in space.items() if isinstance(space, spaces.Dict) else enumerate(space):
-            yield from leaves_of(inner, (*path, key))
-    else:
-        yield path, space
+            yield from spaces_in(inner, (*path, key))
 
 
-def tuples_of(space: spaces.Space, path: Path = ()) -> Iterator[tuple[Path, int]]:
-    """Yield the keys that lead to each Tuple of a space, and how many parts it has."""
-    if isinstance(space, spaces.Tuple):
-        yield path, len(space.spaces)
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        for key, inner in space.items() if isinstance(space, spaces.Dict) else enumerate(space):
-            yield from tuples_of(inner, (*path, key))
+def leaves_of(space: spaces.Space) -> list[tuple[Path, spaces.Space]]:
+    """The innermost parts of a space, each with the keys that lead to it."""
+    return [pair for pair in spaces_in(space) if not isinstance(pair[1], spaces.Dict | spaces.Tuple)]
 
 
 def values_of(space: spaces.Space) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -21,7 +21,7 @@ from oda_rl.agents.observation_parts import (
     origin_of,
     refuse_to_read,
     shorten,
-    tuples_of,
+    spaces_in,
     values_of,
 )
 from oda_rl.envs.names import observation_names
@@ -81,8 +81,9 @@ class ObservationCodec:
 
     def __init__(self, space: spaces.Space, table: bool = True) -> None:
         self.space = space
-        leaves = list(leaves_of(space))
-        self._paths, self._tuples = [path for path, _ in leaves], list(tuples_of(space))
+        leaves = leaves_of(space)
+        self._paths = [path for path, _ in leaves]
+        self._tuples = [(at, len(one)) for at, one in spaces_in(space) if isinstance(one, spaces.Tuple)]
         kinds = [values_of(leaf) for _, leaf in leaves]
         counts = np.concatenate([count for count, _ in kinds]) if kinds else np.empty(0, dtype=np.int64)
         states, discrete = float(np.prod(counts, dtype=float)), all(len(count) for count, _ in kinds)

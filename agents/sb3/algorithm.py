@@ -128,12 +128,13 @@ class OnlineAlgorithm(Saving):
         return policy
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in self.__dict__:  # at each step: what was set before may be set again
-            super().__setattr__(name, value)
-            return
+        if name not in self.__dict__:  # what was set before may be set again, as some are at each step
+            self._check_attribute(name)
+        super().__setattr__(name, value)
+
+    def _check_attribute(self, name: str) -> None:
         # Otherwise another agent's hyperparameter, or a misspelt one, would be accepted silently.
-        is_made = "next_actions" in self.__dict__
-        if is_made and not name.startswith("_") and not hasattr(self, name):
+        if "next_actions" in self.__dict__ and not name.startswith("_") and not hasattr(self, name):
             raise AttributeError(
                 f"{type(self).__name__} has no attribute {name!r} to set; its hyperparameters are "
                 f"{', '.join(one.name for one in fields(self.config))}."
@@ -142,7 +143,6 @@ class OnlineAlgorithm(Saving):
         if isinstance(found, property) and found.fset is None:
             meaning = (found.__doc__ or "").strip().splitlines()[0]
             raise AttributeError(f"{name} of {type(self).__name__} cannot be set: {meaning}")
-        super().__setattr__(name, value)
 
     @classmethod
     def _learner_class(cls, actions: ActionCodec, observations: ObservationCodec) -> "type[Learner]":
