@@ -63,6 +63,8 @@ class ObservationCodec:
         How many values the entry has of which a number is a one-hot value; 1 for other numbers.
     whole : ndarray of bool, shape (n_features,)
         Whether a number is whole: in a table, or from a Box of integers.
+    normalization : Normalization or None
+        If set, observations are given as it has normalised them, and converted back first.
 
     Raises
     ------
@@ -114,6 +116,7 @@ class ObservationCodec:
                 self.kinds[part.columns] = np.repeat(part.counts, part.counts)
             if part.is_numeric and self.low[part.columns].size == prod(part.space.shape or ()):
                 self.whole[part.columns] = np.dtype(part.space.dtype).kind != "f"
+        self.normalization: Any = None
         self._is_flat = isinstance(space, spaces.Box) and len(space.shape) == 1
         self._is_state = isinstance(space, spaces.Discrete) and self.is_table
         self._is_number = self._is_state and not self.parts[0].origin.any()
@@ -128,7 +131,7 @@ class ObservationCodec:
         BadTransitionError
             If it does not belong to the space; numbers may lie outside of the bounds of a Box.
         """
-        if self._is_flat and type(observation) is np.ndarray:
+        if self.normalization is None and self._is_flat and type(observation) is np.ndarray:
             if observation.shape == self.space.shape and observation.dtype == self.space.dtype:
                 return observation  # fast path, for every step of most environments
         elif self._is_number and isinstance(observation, WHOLE):
@@ -248,7 +251,9 @@ class ObservationCodec:
     # -- inside ----------------------------------------------------------------------------------
 
     def _split(self, observation: Any) -> list[Any]:
-        """The values of the parts."""
+        """The values of the parts, in the units of the environment."""
+        if self.normalization is not None:
+            observation = self.normalization.undo(observation)
         for path, n in self._tuples:
             if len(values := reduce(getitem, path, observation)) != n:
                 raise ValueError(f"it has {len(values)} parts instead of {n}")

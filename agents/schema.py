@@ -243,6 +243,19 @@ def _axes(place: str, n_numbers: int, around: Any, sizes: Sizes) -> Schema:
     return f"float[c{place}, {n_numbers}]"
 
 
+def _normalization(around: Any, sizes: Sizes) -> Schema:
+    """Schema of the statistics of normalised observations: of a Box, or of keys of a Dict."""
+    space = space_of(around["observation_space"])
+    found = dict(space.spaces) if isinstance(space, spaces.Dict) else {"": space}
+    boxes = {key: one for key, one in found.items() if isinstance(one, spaces.Box)}
+    shapes = {key: ", ".join(map(str, one.shape)) for key, one in boxes.items()}
+    return {
+        key: {"mean": f"float[{shape}]", "deviation": f"float[{shape}] in (0, inf)"}
+        for key, shape in shapes.items()
+        if key in around["normalization"]
+    }
+
+
 def _hyperparameters(agent: Any, around: Any, sizes: Sizes) -> Schema:
     config = agent.config_class(**around["hyperparameters"])
     return {one.name: anything for one in fields(config)}
@@ -284,6 +297,7 @@ def model_schema(agent: Any) -> Schema:
         "observation_space": SPACE,
         "one_hot": "bool",
         "components?": _components,
+        "normalization?": _normalization,
         "n_envs": f"int in [1, {MOST_ENVS}] as E",
         "learner": partial(_learner, agent),
         "seed": maybe("int in [0, inf)"),

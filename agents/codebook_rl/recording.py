@@ -32,6 +32,8 @@ MOST_IN_PRODUCTS = 64
 # Losses have a common part if the smallest loss is at least their interquartile range. If more than
 # MOST_LEAST of all losses equal the smallest one, it is taken as the price of a step instead.
 QUARTERS, MOST_LEAST = (0.25, 0.75), 0.5
+# Losses that differ by a smaller fraction are equal but for rounding errors.
+ROUNDING = 1e-6
 # If actions explain more than this share of the variance of the losses (of their ranks), the losses are
 # taken as costs of actions.
 MOST_BY_ACTIONS = 0.5
@@ -128,7 +130,9 @@ class WarmUpRecord:
         """
         rewards, terminated = sign * self.rows[: self.n, -2], self.rows[: self.n, -1]
         least = float(rewards.max(initial=-np.inf))
-        if not -np.inf < least < 0.0 or terminated.any() or np.mean(rewards == least) > MOST_LEAST:
+        if not -np.inf < least < 0.0 or terminated.any():
+            return 0.0
+        if np.mean(rewards >= least * (1.0 + ROUNDING)) > MOST_LEAST:
             return 0.0
         low, high = np.quantile(rewards, QUARTERS)
         return least if -least >= high - low and self.states_matter(actions) else 0.0

@@ -19,6 +19,7 @@ from oda_rl.agents.sb3.callback_schedule import make_callback
 from oda_rl.agents.sb3.env_origin import EnvOrigin
 from oda_rl.agents.sb3.failures import add_step
 from oda_rl.agents.sb3.gymnasium_vector import convert_env
+from oda_rl.agents.sb3.normalization import find_normalization
 from oda_rl.agents.sb3.policy import SB3_POLICIES, CodebookPolicy
 from oda_rl.agents.sb3.preparation import detect_one_hot, find_bounds, load_kernels, prepare
 from oda_rl.agents.sb3.saving import Saving
@@ -93,9 +94,7 @@ class OnlineAlgorithm(Saving):
             raise TypeError(f"config must be a {self.config_class.__name__}, got {config!r}.")
         seed = whole_or_none("seed", seed, 0)
         config = override(config or self.config_class(), hyperparameters, type(self).__name__)
-        given = env
-        if env is not None:
-            env = self._make_env(env)
+        given, env = env, None if env is None else self._make_env(env)
         self.config, self.run, self.stopping = config, None, False
         self.stored_envs: list[dict[str, Any]] = []
         self.components, self._first_observations = {}, []
@@ -315,6 +314,7 @@ class OnlineAlgorithm(Saving):
         self.actions = ActionCodec(self.action_space, self.most_actions)
         table = self.knows_tables and not self.actions.is_continuous
         self.observations = make_codec(self.observation_space, table, self.one_hot, self.components)
+        self.observations.normalization = find_normalization(self.env)
         self._load_kernels()
         is_watched = getattr(vars(self).get("learner"), "td_errors", None) is not None
         with naming_sizes(self.config):

@@ -178,7 +178,7 @@ def read_origin(env: Any, given: str | None) -> tuple[str | None, EnvOrigin]:
     env_id = given if given is not None and given.endswith(f":{own}") else own
     inner = getattr(env.unwrapped, "envs", [])
     limits = [find_time_limit(one) for one in inner] or [None] * len(specs)
-    around = [(type(one).__name__, _around(one)) for one in _wrappers_around(env)]
+    around = [(type(one).__name__, what_changes(one)) for one in wrappers_around(env)]
     changes = [(name, changed) for name, changed in around if changed]
     made = cache(_made)
     found = [_difference(*pair, made) for pair in zip(specs, limits, strict=True)]
@@ -230,7 +230,7 @@ def _made(env_id: str, kwargs: str) -> tuple[tuple[str, ...], int | None] | None
         return None
 
 
-def _wrappers_around(env: Any) -> Iterator[Any]:
+def wrappers_around(env: Any) -> Iterator[Any]:
     """The wrappers around a vectorised environment, SB3's and Gymnasium's."""
     while isinstance(env, sb3.VecEnvWrapper):
         yield env
@@ -239,8 +239,8 @@ def _wrappers_around(env: Any) -> Iterator[Any]:
         yield from wrappers_of(env.env)
 
 
-def _around(wrapper: Any) -> str:
-    """What a wrapper around vectorised environments changes; "" for nothing."""
+def what_changes(wrapper: Any) -> str:
+    """What a wrapper changes, one of `oda_rl.agents.schema.CHANGED`; "" for nothing."""
     kind = type(wrapper)
     if kind in PASSIVE_AROUND or f"{kind.__module__}:{kind.__name__}" in PASSIVE:
         return ""

@@ -4,9 +4,14 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
-from stable_baselines3.common.vec_env import VecFrameStack, unwrap_vec_wrapper
+from stable_baselines3.common.vec_env import (
+    VecEnv,
+    VecFrameStack,
+    unwrap_vec_normalize,
+    unwrap_vec_wrapper,
+)
 
+from oda_rl._types import Array
 from oda_rl.agents.codecs import LOOKED_AT, OneHotCodec, PrincipalCodec
 from oda_rl.agents.observations import BadTransitionError, ObservationCodec
 
@@ -30,12 +35,13 @@ def load_kernels(learner_class: Any, joint: bool = False, table: bool = False) -
     learner.greedy(points)
 
 
-def find_bounds(env: Any, observations: ObservationCodec) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The bounds of the numbers of a row, correct also for stacked frames.
+def find_bounds(env: Any, observations: ObservationCodec) -> tuple[Array, Array]:
+    """The bounds of the numbers of a row, correct also for stacked frames, and for normalised ones.
 
     SB3's VecFrameStack puts frames one after the other, but its space repeats each bound `n_stack` times
     before the next: the angle in one frame then has the bounds of the position in another. The parts of
-    a Dict are stacked separately.
+    a Dict are stacked separately. The space of VecNormalize has the bounds of the environment's numbers;
+    normalised ones have none.
 
     Parameters
     ----------
@@ -57,10 +63,21 @@ def find_bounds(env: Any, observations: ObservationCodec) -> tuple[NDArray[Any],
     >>> env.observation_space.high, bounds[1].round(2)
     (array([0.6 , 0.6 , 0.07, 0.07], dtype=float32), array([0.6 , 0.07, 0.6 , 0.07]))
     """
-    stack: Any = unwrap_vec_wrapper(env, VecFrameStack)
     low, high = observations.low.copy(), observations.high.copy()
+    _stack_bounds(env, observations, low, high)
+    normal = unwrap_vec_normalize(env) if isinstance(env, VecEnv) else None
+    if normal is not None and normal.norm_obs and observations.normalization is None:
+        for part in observations.parts:
+            if part.name in (normal.norm_obs_keys or [""]):
+                low[part.columns], high[part.columns] = -np.inf, np.inf
+    return low, high
+
+
+def _stack_bounds(env: Any, observations: ObservationCodec, low: Array, high: Array) -> None:
+    """Put the bounds of stacked frames in the order of the numbers of a row."""
+    stack: Any = unwrap_vec_wrapper(env, VecFrameStack)
     if not stack or observations.is_table or stack.observation_space != observations.space:
-        return low, high
+        return
     stacked = getattr(stack.stacked_obs, "sub_stacked_observations", {"": stack.stacked_obs})
     for part in observations.parts:
         frame = stacked[part.name].observation_space
@@ -70,7 +87,6 @@ def find_bounds(env: Any, observations: ObservationCodec) -> tuple[NDArray[Any],
         by_axis[stacked[part.name].repeat_axis] = stacked[part.name].n_stack
         low[part.columns] = np.tile(frame.low, by_axis).ravel()
         high[part.columns] = np.tile(frame.high, by_axis).ravel()
-    return low, high
 
 
 def detect_one_hot(model: "OnlineAlgorithm") -> None:

@@ -18,6 +18,7 @@ from oda_rl.agents.actions import describe_space, restore_space
 from oda_rl.agents.codecs import Components
 from oda_rl.agents.hyperparameters import override
 from oda_rl.agents.sb3.env_origin import EnvOrigin, read_origin
+from oda_rl.agents.sb3.normalization import Normalization, find_normalization
 from oda_rl.agents.sb3.readable import Readable
 from oda_rl.agents.schema import model_schema
 from oda_rl.envs.names import is_env_id
@@ -132,6 +133,7 @@ class Saving(Readable):
         stored, last_obs = self.stored_envs, self._last_obs
         super().set_env(self._make_env(env), force_reset is not False)
         self.stored_envs, self._is_new_env = [], True
+        self.observations.normalization = find_normalization(self.env)
         if stored and restore_all(self.env, stored) and force_reset is None:  # type: ignore[arg-type]
             self._last_obs = last_obs
 
@@ -207,6 +209,7 @@ class Saving(Readable):
         other.observation_space = restore_space(given["observation_space"])
         other.one_hot, other.components = given["one_hot"], deepcopy(given["components"])
         other._build()
+        other.observations.normalization = self.observations.normalization
         try:
             other.learner.set_state(deepcopy(given["learner"]))
         except (IndexError, KeyError, TypeError, ValueError) as error:
@@ -241,7 +244,8 @@ def describe_model(model: Any) -> dict[str, Any]:
     if model.env_id is not None and not is_env_id(model.env_id):  # a file with it would be refused
         raise ValueError(f"env_id must be an id of Gymnasium, or module:id, got {model.env_id!r}.")
     model.sync_env()
-    space, learner = model.observation_space, model.learner
+    space, learner, normalized = model.observation_space, model.learner, model.observations.normalization
+    components = {place: own._asdict() for place, own in model.components.items()}
     episodes: Any = model.ep_info_buffer or ()
     seen: Any = model._last_obs
     if isinstance(seen, tuple):
@@ -254,7 +258,8 @@ def describe_model(model: Any) -> dict[str, Any]:
         "action_space": describe_space(model.action_space),
         "observation_space": describe_space(space),
         "one_hot": model.one_hot,
-        **({"components": _plain(model.components)} if model.components else {}),
+        **({"components": components} if components else {}),
+        **({} if normalized is None else {"normalization": normalized.get_state()}),
         "n_envs": model.n_envs,
         "seed": model.seed,
         "num_timesteps": model.num_timesteps,
@@ -267,10 +272,6 @@ def describe_model(model: Any) -> dict[str, Any]:
     }
 
 
-def _plain(components: dict[str, Components]) -> dict[str, Any]:
-    return {place: own._asdict() for place, own in components.items()}
-
-
 def restore_model(model: Any, state: Any) -> None:
     """Restore what `describe_model` returned, in a model that was made without an environment."""
     model.observation_space = restore_space(state["observation_space"])
@@ -281,6 +282,7 @@ def restore_model(model: Any, state: Any) -> None:
     model.components = {place: Components(**own) for place, own in state.get("components", {}).items()}
     model.env_id, model.env_origin = state["env_id"], EnvOrigin.from_dict(state.get("env_origin"))
     model._build()
+    model.observations.normalization = Normalization.from_state(state.get("normalization"))
     model.learner.set_state(state["learner"])
     model.next_actions = [model.learner.next_action(env) for env in range(model.n_envs)]
     model.num_timesteps = state["num_timesteps"]

@@ -26,6 +26,7 @@ from oda_rl.agents.sb3.callback_schedule import (
 from oda_rl.agents.sb3.compiled_run import CompiledRun, find_dynamics_of_all
 from oda_rl.agents.sb3.failures import find_bad_transition
 from oda_rl.agents.sb3.gymnasium_vector import BEGINS, WAITS
+from oda_rl.agents.sb3.normalization import find_original_rewards
 from oda_rl.envs.compiled import CompiledEnv
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class Training:
         model, callback, total_timesteps = self.model, self.callback, self.total_timesteps
         env = envs.envs[0]
         encode, batch = model.observations.encode, model.observations.batch
-        compiled = find_compiled(envs)
+        compiled, original = find_compiled(envs), find_original_rewards(envs)
         callback.on_rollout_start()
         missed, due = 0, calls_until_due(callback, model.num_timesteps)
         go_on = True
@@ -116,7 +117,8 @@ class Training:
             model.num_timesteps += 1
             # environments may return arrays, numbers or None, which a VecEnv accepts, too
             terminated, ended = bool(terminated), bool(terminated or truncated)
-            action = model.learner.step(0, encode(observation), float(reward), terminated, ended)
+            paid = float(reward if original is None else original(reward))
+            action = model.learner.step(0, encode(observation), paid, terminated, ended)
             if ended:
                 info["terminal_observation"] = observation
                 observation, _ = env.reset()
@@ -141,7 +143,7 @@ class Training:
         """Step several environments, which use the learner in turn; otherwise as `run_single`."""
         model = self.model
         encode, encode_many = model.observations.encode, model.observations.encode_many
-        compiled = find_compiled(env)
+        compiled, original = find_compiled(env), find_original_rewards(env)
         self.callback.on_rollout_start()
         go_on = True
         while go_on and self.is_under_way(env, only_scaling):
@@ -152,6 +154,7 @@ class Training:
             observations, rewards, dones, infos = env.step(taken)
             model.num_timesteps += model.n_envs
             rows = encode_many(observations, model.n_envs)
+            paid = rewards if original is None else original(rewards)
             for e in range(model.n_envs):
                 if infos[e].get(BEGINS):
                     model.next_actions[e] = model.learner.begin(e, rows[e])
@@ -159,7 +162,7 @@ class Training:
                 ended, waits = bool(dones[e]), infos[e].get(WAITS, False)
                 terminated = ended and not infos[e].get("TimeLimit.truncated", False)
                 seen = encode(infos[e]["terminal_observation"]) if ended else rows[e]
-                action = model.learner.step(e, seen, float(rewards[e]), terminated, ended)
+                action = model.learner.step(e, seen, float(paid[e]), terminated, ended)
                 model.next_actions[e] = (
                     model.learner.begin(e, rows[e]) if ended and not waits else action
                 )
