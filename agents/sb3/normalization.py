@@ -16,6 +16,9 @@ from oda_rl._types import Array
 from oda_rl.agents.sb3.env_origin import what_changes, wrappers_around
 from oda_rl.envs.wrapper_chain import wrappers_of
 
+# Gymnasium's wrappers, around a single environment or around several
+OBSERVATIONS = wrappers.NormalizeObservation, wrappers.vector.NormalizeObservation
+REWARDS = wrappers.NormalizeReward, wrappers.vector.NormalizeReward
 # Mean and standard deviation of the numbers of an observation, or of those of a key of a Dict
 Statistics = tuple[Array, Array]
 
@@ -90,7 +93,7 @@ def find_normalization(env: Any) -> Normalization | None:
     Parameters
     ----------
     env : VecEnv or None
-        An environment in SB3's `VecNormalize`, or a single one in Gymnasium's `NormalizeObservation`.
+        Environments in SB3's `VecNormalize`, or in Gymnasium's `NormalizeObservation` together.
 
     Returns
     -------
@@ -111,7 +114,7 @@ def find_normalization(env: Any) -> Normalization | None:
     def normalises(one: Any) -> bool:
         if isinstance(one, VecNormalize):
             return bool(one.norm_obs)
-        return isinstance(one, wrappers.NormalizeObservation)
+        return isinstance(one, OBSERVATIONS)
 
     found = _find(env, normalises, {"actions", "rewards"})
     return None if found is None else Normalization(found)
@@ -123,7 +126,7 @@ def find_original_rewards(env: Any) -> Callable[[Any], Any] | None:
     Parameters
     ----------
     env : VecEnv
-        An environment in SB3's `VecNormalize`, or a single one in Gymnasium's `NormalizeReward`.
+        Environments in SB3's `VecNormalize`, or in Gymnasium's `NormalizeReward` together.
 
     Returns
     -------
@@ -135,7 +138,7 @@ def find_original_rewards(env: Any) -> Callable[[Any], Any] | None:
     def normalises(one: Any) -> bool:
         if isinstance(one, VecNormalize):
             return bool(one.norm_reward)
-        return isinstance(one, wrappers.NormalizeReward)
+        return isinstance(one, REWARDS)
 
     wrapper = _find(env, normalises, {"actions", "observations"})
     if wrapper is None:

@@ -9,6 +9,7 @@ from gymnasium import spaces, wrappers
 from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack, VecMonitor, VecNormalize
 
 from oda_rl.agents import TwoTimescaleAC, TwoTimescaleQ
+from oda_rl.agents.sb3.gymnasium_vector import GymnasiumVecEnv
 from oda_rl.agents.sb3.normalization import find_normalization, find_original_rewards
 from oda_rl.storage import ModelFileError
 
@@ -37,6 +38,10 @@ class Parts(gym.Env):
     def _seen(self):
         a = self.np_random.normal(20.0, 5.0, 1).astype(np.float32)
         return {"a": a, "b": np.array([0.5, -0.5], dtype=np.float32), "c": 1}
+
+
+def several(wrap):
+    return GymnasiumVecEnv(wrap(gym.make_vec("MountainCar-v0", 2)))
 
 
 def one(wrap):
@@ -129,6 +134,7 @@ def test_keys_of_a_dict_that_are_normalised():
             False,
         ),
         (lambda: DummyVecEnv([lambda: wrappers.NormalizeObservation(car())] * 2), False, False),
+        (lambda: several(wrappers.vector.NormalizeObservation), True, False),
     ],
 )
 def test_what_other_wrappers_change_after_it_is_not_undone(env, observations, rewards):
@@ -142,14 +148,15 @@ def test_what_other_wrappers_change_after_it_is_not_undone(env, observations, re
     [
         lambda: VecNormalize(DummyVecEnv([car])),
         lambda: one(wrappers.NormalizeReward),
+        lambda: several(wrappers.vector.NormalizeReward),
     ],
 )
 def test_rewards_before_their_normalisation(normalised):
     env = normalised()
     env.reset()
     for _ in range(20):
-        _, rewards, _, _ = env.step(np.array([0]))
-        assert rewards[0] != -1.0
+        _, rewards, _, _ = env.step(np.zeros(env.num_envs, dtype=int))
+        assert abs(rewards[0] + 1.0) > 0.01
         assert find_original_rewards(env)(rewards)[0] == pytest.approx(-1.0, abs=1e-6)
 
 
