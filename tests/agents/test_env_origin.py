@@ -133,12 +133,12 @@ def test_a_registered_function_that_adds_wrappers_makes_a_plain_environment(regi
 
 
 def test_names_of_changed_observations_have_no_units():
-    normal = TwoTimescaleQ(env=VecNormalize(make_vec_env("MountainCar-v0", 1)), seed=0, **QUICK)
-    table = explain_policy(normal.learn(800))
+    changed = wrappers.TransformObservation(gym.make("MountainCar-v0"), lambda x: 2.0 * x, None)
+    table = explain_policy(TwoTimescaleQ(env=changed, seed=0, **QUICK).learn(800))
     assert table.feature_names == ["observation[0]", "observation[1]"]
     assert table.action_names == ["push left", "coast", "push right"]
-    rewards = TwoTimescaleQ(env=VecNormalize(make_vec_env("MountainCar-v0", 1), norm_obs=False))
-    assert rewards.observation_names == ["position", "velocity"]
+    for kept in (VecNormalize(make_vec_env("MountainCar-v0", 1), norm_obs=normal) for normal in (0, 1)):
+        assert TwoTimescaleQ(env=kept).observation_names == ["position", "velocity"]
 
 
 def test_the_environment_that_was_learned_from_last_is_stored():

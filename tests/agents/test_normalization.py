@@ -163,6 +163,8 @@ def test_rewards_before_their_normalisation(normalised):
 def test_normalised_frames_that_are_stacked_have_no_bounds():
     model = TwoTimescaleAC(env=VecFrameStack(VecNormalize(DummyVecEnv([car])), 2))
     assert not np.isfinite(model.learner.scale.low).any()
+    assert model.observation_names[0] == "observation[0]"
+    assert TwoTimescaleAC(env=VecNormalize(DummyVecEnv([car]))).observation_names[0] == "position"
     own = TwoTimescaleAC(env=VecNormalize(VecFrameStack(DummyVecEnv([car]), 2)))
     np.testing.assert_allclose(own.learner.scale.high, [0.6, 0.07, 0.6, 0.07])
 
