@@ -25,6 +25,8 @@ MOST_VALUES, MOST_ENVS, FARTHEST_START = 2**17, 2**14, 2**62
 WIDEST = 1e300
 # What a change of an environment may affect; "all" stands for a wrapper of which nothing is known
 CHANGED = "observations", "actions", "rewards", "dynamics", "all"
+# The name of the statistics of normalised observations that are a Box
+BOX = "observation"
 # Most levels of lists and dictionaries in a keyword argument of an environment
 DEEPEST_ARGUMENT = 4
 KINDS = {"float64": "float", "int64": "int", "bool": "bool"}
@@ -246,13 +248,13 @@ def _axes(place: str, n_numbers: int, around: Any, sizes: Sizes) -> Schema:
 def _normalization(around: Any, sizes: Sizes) -> Schema:
     """Schema of the statistics of normalised observations: of a Box, or of keys of a Dict."""
     space = space_of(around["observation_space"])
-    found = dict(space.spaces) if isinstance(space, spaces.Dict) else {"": space}
+    found = dict(space.spaces) if isinstance(space, spaces.Dict) else {BOX: space}
     boxes = {key: one for key, one in found.items() if isinstance(one, spaces.Box)}
     shapes = {key: ", ".join(map(str, one.shape)) for key, one in boxes.items()}
     return {
         key: {"mean": f"float[{shape}]", "deviation": f"float[{shape}] in (0, inf)"}
         for key, shape in shapes.items()
-        if key in around["normalization"]
+        if key in around["normalization"] or not isinstance(space, spaces.Dict)
     }
 
 

@@ -14,6 +14,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from oda_rl._types import Array
 from oda_rl.agents.sb3.env_origin import what_changes, wrappers_around
+from oda_rl.agents.schema import BOX
 from oda_rl.envs.wrapper_chain import wrappers_of
 
 # Gymnasium's wrappers, around a single environment or around several
@@ -31,11 +32,12 @@ class Normalization:
     wrapper : VecNormalize, NormalizeObservation or None
         The wrapper that normalises them. Its statistics of the moment are used.
     known : mapping of str to (mean, deviation), optional
-        Without a wrapper: the statistics of each normalised key of a Dict, those of a Box as "".
+        Without a wrapper: the statistics of each normalised key of a Dict, those of a Box as
+        "observation".
 
     Examples
     --------
-    >>> Normalization(None, {"": (np.array([1.0, -1.0]), np.array([2.0, 0.5]))}).undo([1.0, 2.0])
+    >>> Normalization(None, {BOX: (np.array([1.0, -1.0]), np.array([2.0, 0.5]))}).undo([1.0, 2.0])
     array([3., 0.])
     """
 
@@ -48,7 +50,7 @@ class Normalization:
         if self.wrapper is None:
             return self.known
         found, least = self.wrapper.obs_rms, self.wrapper.epsilon
-        found = found if isinstance(found, dict) else {"": found}
+        found = found if isinstance(found, dict) else {BOX: found}
         return {key: _mean_and_deviation(one, least) for key, one in found.items()}
 
     def undo(self, observation: Any) -> Any:
@@ -62,7 +64,7 @@ class Normalization:
                 key: _restored(one, *found[key]) if key in found else one
                 for key, one in observation.items()
             }
-        return _restored(observation, *found[""]) if "" in found else observation
+        return _restored(observation, *found[BOX]) if BOX in found else observation
 
     def get_state(self) -> dict[str, Any]:
         """The present statistics, for a model file."""

@@ -61,9 +61,15 @@ def make_tree(template: Any, resolutions: Any = None) -> Any:
     return MultiResolutionODA(template, resolutions=resolutions, random_state=0, **limits)
 
 
-def _agent(name: str, env_id: str = "oda_rl/CartPole-v1", steps: int = N_STEPS, **options: Any) -> Any:
+def _agent(
+    name: str,
+    env_id: str = "oda_rl/CartPole-v1",
+    steps: int = N_STEPS,
+    wrap: Callable[[gym.Env], Any] = lambda env: env,
+    **options: Any,
+) -> Any:
     kind = getattr(agent_classes, name)
-    return kind(env=gym.make(env_id), seed=0, **options).learn(steps)
+    return kind(env=wrap(gym.make(env_id)), seed=0, **options).learn(steps)
 
 
 MAKERS: dict[str, Callable[[], Any]] = {
@@ -112,6 +118,9 @@ MAKERS: dict[str, Callable[[], Any]] = {
     "TwoTimescaleAC": lambda: _agent("TwoTimescaleAC", **AGENT),
     "TwoTimescaleAC, tree": lambda: _agent("TwoTimescaleAC", tree=True, **TREE),
     "TwoTimescaleAC, continuous": lambda: _agent("TwoTimescaleAC", "oda_rl/Pendulum-v1", **AGENT),
+    "TwoTimescaleAC, normalised": lambda: _agent(
+        "TwoTimescaleAC", wrap=gym.wrappers.NormalizeObservation, **AGENT
+    ),
     "TwoTimescaleAC, table": lambda: _agent("TwoTimescaleAC", "oda_rl/DeepSea-v0"),
     "DistilledPolicy": lambda: distill(
         _agent("TwoTimescaleAC", **AGENT), "oda_rl/CartPole-v1", rounds=1, steps_per_round=400

@@ -66,7 +66,7 @@ def test_what_is_learned_does_not_depend_on_the_normalisation(normalised):
     model = TwoTimescaleAC(env=env, seed=0).learn(700)
     plain = TwoTimescaleAC(env=VecMonitor(DummyVecEnv([car])), seed=0).learn(700)
     statistics = model.observations.normalization.statistics()
-    mean, deviation = statistics[""]
+    mean, deviation = statistics["observation"]
     shown = ((STATES - mean) / deviation).astype(np.float32)
     np.testing.assert_allclose(model.observations.normalization.undo(shown), STATES, atol=1e-6)
     np.testing.assert_allclose(model.learner.scale.centre, plain.learner.scale.centre, atol=1e-3)
@@ -177,7 +177,7 @@ def test_a_file_with_a_deviation_that_is_none_is_refused(wrong):
     with np.errstate(invalid="ignore"):
         model.save(file)
     file.seek(0)
-    with pytest.raises(ModelFileError, match="normalization/deviation"):
+    with pytest.raises(ModelFileError, match="normalization/observation/deviation"):
         TwoTimescaleAC.load(file)
 
 
