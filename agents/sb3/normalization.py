@@ -30,7 +30,8 @@ class Normalization:
     Parameters
     ----------
     wrapper : VecNormalize, NormalizeObservation or None
-        The wrapper that normalises them. Its statistics of the moment are used.
+        The wrapper that normalises them. Its statistics of the moment are used, or the last finite ones:
+        one observation with NaN makes them NaN for ever.
     known : mapping of str to (mean, deviation), optional
         Without a wrapper: the statistics of each normalised key of a Dict, those of a Box as
         "observation".
@@ -47,11 +48,13 @@ class Normalization:
 
     def statistics(self) -> dict[str, Statistics]:
         """The present statistics, as `known`."""
-        if self.wrapper is None:
-            return self.known
-        found, least = self.wrapper.obs_rms, self.wrapper.epsilon
-        found = found if isinstance(found, dict) else {BOX: found}
-        return {key: _mean_and_deviation(one, least) for key, one in found.items()}
+        if self.wrapper is not None:
+            found, least = self.wrapper.obs_rms, self.wrapper.epsilon
+            found = found if isinstance(found, dict) else {BOX: found}
+            present = {key: _mean_and_deviation(one, least) for key, one in found.items()}
+            if all(np.isfinite(part).all() for pair in present.values() for part in pair):
+                self.known = present
+        return self.known
 
     def undo(self, observation: Any) -> Any:
         """The observation, or several as a VecEnv returns them, in the units of the environment.

@@ -9,8 +9,13 @@ from gymnasium import spaces, wrappers
 from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack, VecMonitor, VecNormalize
 
 from oda_rl.agents import TwoTimescaleAC, TwoTimescaleQ
+from oda_rl.agents.observations import BadTransitionError
 from oda_rl.agents.sb3.gymnasium_vector import GymnasiumVecEnv
-from oda_rl.agents.sb3.normalization import find_normalization, find_original_rewards
+from oda_rl.agents.sb3.normalization import (
+    Normalization,
+    find_normalization,
+    find_original_rewards,
+)
 from oda_rl.storage import ModelFileError
 
 STATES = np.random.default_rng(0).uniform([-1.2, -0.07], [0.6, 0.07], (200, 2)).astype(np.float32)
@@ -171,14 +176,33 @@ def test_normalised_frames_that_are_stacked_have_no_bounds():
 
 @pytest.mark.parametrize("wrong", [0.0, -1.0, np.nan, np.inf])
 def test_a_file_with_a_deviation_that_is_none_is_refused(wrong):
-    env = VecNormalize(DummyVecEnv([car]))
-    model, file = TwoTimescaleAC(env=env, seed=0).learn(700), io.BytesIO()
-    env.obs_rms.var = np.array([1.0, wrong * abs(wrong) - env.epsilon])
-    with np.errstate(invalid="ignore"):
-        model.save(file)
+    model, file = TwoTimescaleAC(env=VecNormalize(DummyVecEnv([car])), seed=0).learn(700), io.BytesIO()
+    known = {"observation": (np.zeros(2), np.array([1.0, wrong]))}
+    model.observations.normalization = Normalization(None, known)
+    model.save(file)
     file.seek(0)
     with pytest.raises(ModelFileError, match="normalization/observation/deviation"):
         TwoTimescaleAC.load(file)
+
+
+def test_nothing_is_lost_where_an_environment_returns_nan():
+    class Broken(gym.ObservationWrapper):
+        steps = 0
+
+        def observation(self, observation):
+            self.steps += 1
+            return observation * (np.nan if self.steps > 800 else 1.0)
+
+    env = VecNormalize(DummyVecEnv([lambda: Broken(car())]))
+    model, file = TwoTimescaleAC(env=env, seed=0), io.BytesIO()
+    with np.errstate(invalid="ignore"), pytest.raises(BadTransitionError, match=r"finite|NaN"):
+        model.learn(2000)
+    assert np.isnan(env.obs_rms.mean).all()
+    model.save(file)
+    file.seek(0)
+    again = TwoTimescaleAC.load(file)
+    shown = np.zeros((1, 2), dtype=np.float32)
+    assert again.predict(shown, deterministic=True)[0] == model.predict(shown, deterministic=True)[0]
 
 
 @pytest.mark.parametrize("shown", [np.zeros((5, 3)), "a", [np.nan, 0.0]])
