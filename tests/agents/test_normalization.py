@@ -9,6 +9,7 @@ from gymnasium import spaces, wrappers
 from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack, VecMonitor, VecNormalize
 
 from oda_rl.agents import TwoTimescaleAC, TwoTimescaleQ
+from oda_rl.agents.export.program import policy_program
 from oda_rl.agents.observations import BadTransitionError
 from oda_rl.agents.sb3.gymnasium_vector import GymnasiumVecEnv
 from oda_rl.agents.sb3.normalization import (
@@ -108,6 +109,16 @@ def test_statistics_are_those_of_the_moment_also_in_a_training_that_goes_on():
     np.testing.assert_array_equal(model.predict(env.normalize_obs(at), deterministic=True)[0], before)
     model.learn(2000, reset_num_timesteps=False)
     assert np.abs(model.learner.scale.centre - [-0.5, 0.0]).max() < 0.3
+
+
+def test_programs_take_the_observations_of_the_environment():
+    model = TwoTimescaleAC(env=VecNormalize(DummyVecEnv([car])), seed=0).learn(1200)
+    (mean, deviation) = model.observations.normalization.statistics()["observation"]
+    program, shown = policy_program(model), (STATES - mean) / deviation
+    assert (
+        np.mean(program.decide(STATES.astype(float)) == model.predict(shown, deterministic=True)[0])
+        > 0.98
+    )
 
 
 def test_keys_of_a_dict_that_are_normalised():
