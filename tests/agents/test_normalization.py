@@ -19,6 +19,8 @@ from oda_rl.agents.sb3.normalization import (
 )
 from oda_rl.storage import ModelFileError
 
+# Soon after the warm-up, before differences of rounding have grown
+STEPS = 1510
 STATES = np.random.default_rng(0).uniform([-1.2, -0.07], [0.6, 0.07], (200, 2)).astype(np.float32)
 
 
@@ -69,16 +71,19 @@ def one(wrap):
 )
 def test_what_is_learned_does_not_depend_on_the_normalisation(normalised):
     env = normalised()
-    model = TwoTimescaleAC(env=env, seed=0).learn(700)
-    plain = TwoTimescaleAC(env=VecMonitor(DummyVecEnv([car])), seed=0).learn(700)
+    model = TwoTimescaleAC(env=env, seed=0).learn(STEPS)
+    plain = TwoTimescaleAC(env=VecMonitor(DummyVecEnv([car])), seed=0).learn(STEPS)
+    assert model.learner.is_scaled
     statistics = model.observations.normalization.statistics()
     mean, deviation = statistics["observation"]
     shown = ((STATES - mean) / deviation).astype(np.float32)
     np.testing.assert_allclose(model.observations.normalization.undo(shown), STATES, atol=1e-6)
     np.testing.assert_allclose(model.learner.scale.centre, plain.learner.scale.centre, atol=1e-3)
     assert model.n_cells == plain.n_cells
-    expected = plain.predict(STATES, deterministic=True)[0]
-    assert np.mean(model.predict(shown, deterministic=True)[0] == expected) > 0.95
+    own, others = (one.learner.probabilities(STATES) for one in (model, plain))
+    np.testing.assert_allclose(own, others, atol=0.02)
+    assert np.ptp(own) > 0.1
+    assert np.mean(model.predict(shown, deterministic=True)[0] == own.argmax(axis=1)) > 0.98
 
     file = io.BytesIO()
     model.save(file)
@@ -103,6 +108,7 @@ def test_what_is_learned_does_not_depend_on_the_normalisation(normalised):
 def test_statistics_are_those_of_the_moment_also_in_a_training_that_goes_on():
     env = VecNormalize(DummyVecEnv([car] * 2), training=False)
     model = TwoTimescaleQ(env=env, seed=0).learn(2000)
+    assert model.learner.is_scaled
     at = np.array([[-0.5, 0.0]], dtype=np.float32)
     before = model.predict(env.normalize_obs(at), deterministic=True)[0]
     env.obs_rms.mean, env.obs_rms.var = np.array([3.0, -1.0]), np.array([100.0, 0.04])
@@ -112,7 +118,7 @@ def test_statistics_are_those_of_the_moment_also_in_a_training_that_goes_on():
 
 
 def test_programs_take_the_observations_of_the_environment():
-    model = TwoTimescaleAC(env=VecNormalize(DummyVecEnv([car])), seed=0).learn(1200)
+    model = TwoTimescaleAC(env=VecNormalize(DummyVecEnv([car])), seed=0).learn(STEPS)
     (mean, deviation) = model.observations.normalization.statistics()["observation"]
     program, shown = policy_program(model), (STATES - mean) / deviation
     assert (
@@ -202,7 +208,7 @@ def test_nothing_is_lost_where_an_environment_returns_nan():
 
         def observation(self, observation):
             self.steps += 1
-            return observation * (np.nan if self.steps > 800 else 1.0)
+            return observation * (np.nan if self.steps > STEPS else 1.0)
 
     env = VecNormalize(DummyVecEnv([lambda: Broken(car())]))
     model, file = TwoTimescaleAC(env=env, seed=0), io.BytesIO()
