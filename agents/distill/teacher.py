@@ -41,8 +41,11 @@ class Teacher:
             )
         self.policy, self.observations, self.actions = policy, observations, actions
         self._decided = {} if actions.is_continuous else _numbers_of(actions)
+        own = getattr(getattr(policy, "observations", None), "normalization", None)
         scaler = getattr(policy, "get_vec_normalize_env", lambda: None)()
         self._normalise = (lambda seen: seen) if scaler is None else scaler.normalize_obs
+        if own is not None:  # known of an agent from a file, too
+            self._normalise = own.redo
 
     def label(self, observations: Any, n: int) -> tuple[NDArray[Any], Array, Array | None]:
         """The teacher's actions at `n` observations, which are as a VecEnv returns them.

@@ -30,8 +30,6 @@ PASSIVE = {
         )
     ),
 }
-# Wrappers that normalise observations by running statistics
-NORMALIZE_OBSERVATIONS = {"VecNormalize", "NormalizeObservation"}
 # SB3 itself adds VecTransposeImage to environments with images.
 PASSIVE_AROUND = sb3.VecMonitor, sb3.VecCheckNan, sb3.VecVideoRecorder, sb3.VecTransposeImage
 KINDS = {

@@ -20,6 +20,8 @@ from oda_rl.envs.wrapper_chain import wrappers_of
 # Gymnasium's wrappers, around a single environment or around several
 OBSERVATIONS = wrappers.NormalizeObservation, wrappers.vector.NormalizeObservation
 REWARDS = wrappers.NormalizeReward, wrappers.vector.NormalizeReward
+# Names of all that normalise observations
+NAMES = {one.__name__ for one in (VecNormalize, *OBSERVATIONS)}
 # Mean and standard deviation of the numbers of an observation, or of those of a key of a Dict
 Statistics = tuple[Array, Array]
 
@@ -61,13 +63,20 @@ class Normalization:
 
         What does not have the shape of the normalised observations is returned as it is.
         """
+        return self._converted(observation, lambda x, mean, deviation: x * deviation + mean)
+
+    def redo(self, observation: Any) -> Any:
+        """Normalise what is in the units of the environment: the inverse of `undo`."""
+        return self._converted(observation, lambda x, mean, deviation: (x - mean) / deviation)
+
+    def _converted(self, observation: Any, convert: Callable[[Array, Array, Array], Array]) -> Any:
         found = self.statistics()
         if isinstance(observation, Mapping):
             return {
-                key: _restored(one, *found[key]) if key in found else one
+                key: _where_it_fits(convert, one, *found[key]) if key in found else one
                 for key, one in observation.items()
             }
-        return _restored(observation, *found[BOX]) if BOX in found else observation
+        return _where_it_fits(convert, observation, *found[BOX]) if BOX in found else observation
 
     def get_state(self) -> dict[str, Any]:
         """The present statistics, for a model file."""
@@ -86,10 +95,10 @@ def _mean_and_deviation(statistics: Any, least: float) -> Statistics:
     return mean, np.sqrt(variance + least)
 
 
-def _restored(values: Any, mean: Array, deviation: Array) -> Any:
+def _where_it_fits(convert: Any, values: Any, mean: Array, deviation: Array) -> Any:
     array = np.asarray(values)
     fits = array.dtype.kind in "fiub" and array.shape[array.ndim - mean.ndim :] == mean.shape
-    return array * deviation + mean if fits else values
+    return convert(array, mean, deviation) if fits else values
 
 
 def find_normalization(env: Any) -> Normalization | None:
@@ -115,13 +124,7 @@ def find_normalization(env: Any) -> Normalization | None:
     >>> bool(np.allclose(original, env.envs[0].unwrapped.state))
     True
     """
-
-    def normalises(one: Any) -> bool:
-        if isinstance(one, VecNormalize):
-            return bool(one.norm_obs)
-        return isinstance(one, OBSERVATIONS)
-
-    found = _find(env, normalises, {"actions", "rewards"})
+    found = _find(env, "norm_obs", OBSERVATIONS, {"actions", "rewards"})
     return None if found is None else Normalization(found)
 
 
@@ -139,13 +142,7 @@ def find_original_rewards(env: Any) -> Callable[[Any], Any] | None:
         A function of the rewards that the environment has returned; None if they are not normalised, or
         if another wrapper changes them after that.
     """
-
-    def normalises(one: Any) -> bool:
-        if isinstance(one, VecNormalize):
-            return bool(one.norm_reward)
-        return isinstance(one, REWARDS)
-
-    wrapper = _find(env, normalises, {"actions", "observations"})
+    wrapper = _find(env, "norm_reward", REWARDS, {"actions", "observations"})
     if wrapper is None:
         return None
     if isinstance(wrapper, VecNormalize):
@@ -154,10 +151,13 @@ def find_original_rewards(env: Any) -> Callable[[Any], Any] | None:
     return lambda reward: np.float32(reward * np.sqrt(wrapper.return_rms.var + wrapper.epsilon))
 
 
-def _find(env: Any, normalises: Callable[[Any], bool], harmless: set[str]) -> Any:
-    """The outermost wrapper that `normalises`, if those around it change nothing but the `harmless`."""
+def _find(env: Any, setting: str, kinds: tuple[type, ...], harmless: set[str]) -> Any:
+    """The outermost wrapper that normalises, if those around it change nothing but the `harmless`.
+
+    It is one of `kinds`, or a VecNormalize with this `setting`.
+    """
     for one in _all_wrappers(env):
-        if normalises(one):
+        if isinstance(one, kinds) or (isinstance(one, VecNormalize) and getattr(one, setting)):
             return one
         if what_changes(one) not in {"", *harmless} and not isinstance(one, wrappers.TimeLimit):
             return None

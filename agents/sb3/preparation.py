@@ -4,12 +4,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from stable_baselines3.common.vec_env import (
-    VecEnv,
-    VecFrameStack,
-    unwrap_vec_normalize,
-    unwrap_vec_wrapper,
-)
+from stable_baselines3.common.vec_env import VecFrameStack, VecNormalize, unwrap_vec_wrapper
 
 from oda_rl._types import Array
 from oda_rl.agents.codecs import LOOKED_AT, OneHotCodec, PrincipalCodec
@@ -65,8 +60,8 @@ def find_bounds(env: Any, observations: ObservationCodec) -> tuple[Array, Array]
     """
     low, high = observations.low.copy(), observations.high.copy()
     _stack_bounds(env, observations, low, high)
-    normal = unwrap_vec_normalize(env) if isinstance(env, VecEnv) else None
-    if normal is not None and normal.norm_obs and observations.normalization is None:
+    normal: Any = unwrap_vec_wrapper(env, VecNormalize)
+    if normal and normal.norm_obs and observations.normalization is None:
         for part in observations.parts:
             if part.name in (normal.norm_obs_keys or [""]):
                 low[part.columns], high[part.columns] = -np.inf, np.inf

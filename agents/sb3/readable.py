@@ -10,9 +10,10 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.utils import safe_mean
 
 from oda_rl.agents.hyperparameters import Config, override
-from oda_rl.agents.sb3.env_origin import NORMALIZE_OBSERVATIONS, EnvOrigin
+from oda_rl.agents.sb3 import normalization
 
 if TYPE_CHECKING:
+    from oda_rl.agents.sb3.env_origin import EnvOrigin
     from oda_rl.agents.sb3.policy import Observation
     from oda_rl.inspect.model import View
     from oda_rl.inspect.table import Table
@@ -33,7 +34,7 @@ class Readable(BaseAlgorithm):
     config: Any
     config_class: ClassVar[type[Config]]
     env_id: str | None
-    env_origin: EnvOrigin
+    env_origin: "EnvOrigin"
     gamma: float
     learning_rate: Any
     _make_learner: Any
@@ -86,7 +87,7 @@ class Readable(BaseAlgorithm):
         """Names of the numbers of an observation, with the units of the environment if they are its."""
         changed = set(self.env_origin.lacks("actions", "rewards", "dynamics"))
         if self.observations.normalization is not None:  # undone
-            changed -= NORMALIZE_OBSERVATIONS
+            changed -= normalization.NAMES
         return self.observations.names(None if changed else self.env_id)
 
     @property

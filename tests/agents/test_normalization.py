@@ -9,8 +9,9 @@ from gymnasium import spaces, wrappers
 from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack, VecMonitor, VecNormalize
 
 from oda_rl.agents import TwoTimescaleAC, TwoTimescaleQ
+from oda_rl.agents.distill.teacher import Teacher
 from oda_rl.agents.export.program import policy_program
-from oda_rl.agents.observations import BadTransitionError
+from oda_rl.agents.observations import BadTransitionError, ObservationCodec
 from oda_rl.agents.sb3.gymnasium_vector import GymnasiumVecEnv
 from oda_rl.agents.sb3.normalization import (
     Normalization,
@@ -99,6 +100,9 @@ def test_what_is_learned_does_not_depend_on_the_normalisation(normalised):
     np.testing.assert_array_equal(
         again.predict(shown, deterministic=True)[0], model.predict(shown, deterministic=True)[0]
     )
+    teacher = Teacher(again, ObservationCodec(car().observation_space), again.actions)
+    labels = teacher.label(STATES, len(STATES))[0]
+    assert np.mean(labels == again.predict(shown, deterministic=True)[0]) > 0.98
     if model.observation_space == car().observation_space:
         again.set_env(DummyVecEnv([car]))  # which shows its own observations
         found = again.predict(STATES, deterministic=True)[0]
