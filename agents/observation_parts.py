@@ -113,6 +113,26 @@ def entries_of(part: Part) -> list[str]:
     return [name] if size == 1 else [f"{name}[{j}]" for j in range(size)]
 
 
+def minus(name: str, origin: int) -> str:
+    """Name of an entry that is counted from an `origin`."""
+    return f"{name} {'-' if origin > 0 else '+'} {abs(origin)}" if origin else name
+
+
+def goal_of(parts: list[Part]) -> tuple[slice, slice] | None:
+    """Columns of the desired and of the achieved goal of a Dict; None unless they are Boxes of a shape.
+
+    The names are those of environments with goals in gymnasium_robotics, highway_env and SB3's HER.
+    """
+    found = {part.name: part for part in parts if isinstance(part.space, spaces.Box)}
+    desired, achieved = found.get("desired_goal"), found.get("achieved_goal")
+    if desired is None or achieved is None or desired.space.shape != achieved.space.shape:
+        return None
+    size = int(np.prod(desired.space.shape or ()))
+    if any(part.columns.stop - part.columns.start != size for part in (desired, achieved)):
+        return None  # reduced to components
+    return desired.columns, achieved.columns
+
+
 def refuse_to_read(space: spaces.Space, observation: Any, error: Exception) -> ValueError:
     """What to raise if an observation, or a batch of them, is not of the space; `error` says why."""
     if type(observation) is tuple and len(observation) == 2 and type(observation[1]) is dict:

@@ -21,6 +21,8 @@ RANGE_MARGIN = 0.1
 OTHER = 1.5
 # The scale of noise coordinates is multiplied by this factor, so that they count less in distances.
 COARSE = 10.0
+# That of coordinates that do not matter for rewards.
+IRRELEVANT = 3.0
 
 
 class ObservationScale(WarmUp):
@@ -32,10 +34,11 @@ class ObservationScale(WarmUp):
 
     `given` has a large change of each coordinate, in its own units, as its scale; then the warm-up
     learns only the centre and the ends. Otherwise scales are multiplied by `coarse` (n_features,), which
-    is `COARSE` for noise coordinates, set by `coarsen`, and sqrt(n / 2) for one-hot coordinates of an
-    entry with n values; `kinds` (n_features,) has these n, and 1 elsewhere. So the squared distances
-    between many values are smaller than those between two. Otherwise each value would have cells of its
-    own. Raises a ValueError if `given` does not fit the observations.
+    is `COARSE` for noise coordinates and `IRRELEVANT` for those that do not matter for rewards, both set
+    by `coarsen`, and sqrt(n / 2) for one-hot coordinates of an entry with n values; `kinds`
+    (n_features,) has these n, and 1 elsewhere. So the squared distances between many values are smaller
+    than those between two. Otherwise each value would have cells of its own. Raises a ValueError if
+    `given` does not fit the observations.
 
     `visited` (n, n_features) holds observations by which the scale will be estimated again, infinite
     where there are none yet; it is empty if the scale is not.
@@ -96,9 +99,10 @@ class ObservationScale(WarmUp):
         self.is_known = self.is_table = True
         self._prepare()
 
-    def coarsen(self, noise: NDArray[np.bool_]) -> None:
-        """Make coordinates that are `noise` (n_features,) hardly count, unless a scale is given."""
-        self.coarse = np.where(noise, np.maximum(COARSE, self._by_kind), self._by_kind)
+    def coarsen(self, noise: NDArray[np.bool_], irrelevant: NDArray[np.bool_]) -> None:
+        """Make coordinates (n_features,) count less, unless a scale is given."""
+        factor = np.where(noise, COARSE, np.where(irrelevant, IRRELEVANT, 1.0))
+        self.coarse = np.maximum(factor, self._by_kind)
 
     def _learn(self, seen: Array) -> None:
         self.centre = seen.mean(axis=0)

@@ -17,7 +17,9 @@ from oda_rl.agents.observation_parts import (
     are_kinds,
     check_size,
     entries_of,
+    goal_of,
     leaves_of,
+    minus,
     origin_of,
     refuse_to_read,
     shorten,
@@ -42,7 +44,8 @@ class ObservationCodec:
     for each discrete entry, as the environment returns it, and a learner can keep a table. (If float64
     would round it, it is counted from its first value.) Otherwise each discrete entry becomes one-hot,
     in the same row as the numbers of the Boxes. A MultiDiscrete with entries of more than `MOST_KINDS`
-    values stays numbers, as so many are hardly kinds, but positions or amounts.
+    values stays numbers, as so many are hardly kinds, but positions or amounts. "desired_goal" in a Dict
+    becomes its difference from "achieved_goal": what is learned for one goal then holds for others.
 
     Parameters
     ----------
@@ -63,6 +66,8 @@ class ObservationCodec:
         How many values the entry has of which a number is a one-hot value; 1 for other numbers.
     whole : ndarray of bool, shape (n_features,)
         Whether a number is whole: in a table, or from a Box of integers.
+    goal : tuple of two slices, or None
+        Columns of the desired goal and of the achieved one.
     normalization : Normalization or None
         If set, observations are given as it has normalised them, and converted back first.
 
@@ -105,10 +110,9 @@ class ObservationCodec:
             first += size
         if first == 0:
             raise ValueError(f"Observation space {space} is not supported: it is empty.")
+        self.goal = goal_of(self.parts)
         self.n_features = self._width = first
-        ends = [self._ends(part) for part in self.parts]
-        self.low = np.concatenate([low for low, _ in ends])
-        self.high = np.concatenate([high for _, high in ends])
+        self.low, self.high = map(np.concatenate, zip(*map(self._ends, self.parts), strict=True))
         self.counts = counts if self.is_table else np.empty(0, dtype=np.int64)
         self.whole, self.kinds = np.full(first, self.is_table), np.ones(first, dtype=np.int64)
         for part in self.parts:
@@ -241,11 +245,14 @@ class ObservationCodec:
             k += len(entries)
             if not part.is_one_hot:
                 if len(part.counts) > 0:
-                    entries = [_minus(*pair) for pair in zip(entries, part.origin.tolist(), strict=True)]
+                    entries = [minus(*pair) for pair in zip(entries, part.origin.tolist(), strict=True)]
                 names += entries if self.is_table else self._names_in_row(part, entries)
             else:
                 for name, count, start in zip(entries, part.counts, part.start, strict=True):
                     names += [f"{name} = {start + value}" for value in range(count)]
+        if self.goal:
+            desired, achieved = self.goal
+            names[desired] = map(" - ".join, zip(names[desired], names[achieved], strict=True))
         return names
 
     # -- inside ----------------------------------------------------------------------------------
@@ -284,6 +291,8 @@ class ObservationCodec:
             is_discrete = len(part.counts) > 0
             numbers = self._place(part, entries) if is_discrete else entries.astype(np.float64)
             rows[..., part.columns] = self._in_row(part, numbers)
+        if self.goal:
+            rows[..., self.goal[0]] -= rows[..., self.goal[1]]
         return rows
 
     @staticmethod
@@ -325,8 +334,9 @@ class ObservationCodec:
     def _ends(self, part: Part) -> tuple[Array, Array]:
         if not len(part.counts):
             space: Any = part.space
-            low, high = space.low.ravel(), space.high.ravel()
-            return low.astype(np.float64), high.astype(np.float64)
+            low, high = space.low.ravel().astype(np.float64), space.high.ravel().astype(np.float64)
+            is_difference = self.goal and part.columns == self.goal[0]
+            return (low - np.inf, high + np.inf) if is_difference else (low, high)
         if part.is_one_hot:
             n = part.columns.stop - part.columns.start
             return np.zeros(n), np.ones(n)
@@ -338,7 +348,3 @@ class ObservationCodec:
             f"the environment returned {what} {shorten(observation)}, but its space is {self.space}: "
             f"{error}."
         )
-
-
-def _minus(name: str, origin: int) -> str:
-    return f"{name} {'-' if origin > 0 else '+'} {abs(origin)}" if origin else name

@@ -271,9 +271,12 @@ def _learner(agent: Any, around: Any, sizes: Sizes) -> Schema:
     return kind.schema(config, actions, observations, sizes["E"])
 
 
-def _last_is_one(agent: Any, state: Any, sizes: Sizes) -> None:
-    """Check that the last observations belong to the observation space."""
+def _observations_fit(agent: Any, state: Any, sizes: Sizes) -> None:
+    """Check the last observations, and how goals are read, against the observation space."""
     last, (_, observations) = state["last_obs"], _codecs(agent, state)
+    goal, has_goal = state.get("goal"), observations.goal is not None
+    expected = "'difference': other versions read goals differently" if has_goal else "None"
+    expect((goal is not None) == has_goal, "goal", f"is {goal!r}", expected)
     if last is not None:
         is_tuple = isinstance(observations.space, spaces.Tuple)
         rows = observations.encode_many(tuple(last.values()) if is_tuple else last, sizes["E"])
@@ -300,6 +303,7 @@ def model_schema(agent: Any) -> Schema:
         "one_hot": "bool",
         "components?": _components,
         "normalization?": _normalization,
+        "goal?": {"difference"},
         "n_envs": f"int in [1, {MOST_ENVS}] as E",
         "learner": partial(_learner, agent),
         "seed": maybe("int in [0, inf)"),
@@ -310,4 +314,4 @@ def model_schema(agent: Any) -> Schema:
         "environments": [ENVIRONMENT],
         "run?": anything,
     }
-    return Rules(entries, partial(_last_is_one, agent))
+    return Rules(entries, partial(_observations_fit, agent))

@@ -57,7 +57,7 @@ def find_noise(before: Array, actions: Array, rewards: Array, after: Array) -> N
     across = _correlations(now, later)
     related = [_correlations(now, now) * other, across, across.T, _correlations(now, rewarded)]
     related += [_correlations(later, acts), _correlations(later, rewarded)]
-    noise = _varies(before) & _are_by_chance(n, np.hstack(related)).reshape(2, d).all(axis=0)
+    noise = varies(before) & _are_by_chance(n, np.hstack(related)).reshape(2, d).all(axis=0)
     if not noise.any():
         return noise
     # Candidates must not explain what remains of rewards and changes after a regression on the rest.
@@ -168,7 +168,7 @@ def _with_sizes(columns: Array) -> Array:
     return np.hstack([_scores(columns), _scores(np.abs(columns - np.median(columns, axis=0)))])
 
 
-def _varies(observations: Array) -> NDArray[np.bool_]:
+def varies(observations: Array) -> NDArray[np.bool_]:
     """Which coordinates have no single value in more than `MOST_EQUAL_VALUES` of the observations."""
     most = [np.unique(column, return_counts=True)[1].max() for column in observations.T]
     return np.array(most) <= MOST_EQUAL_VALUES * len(observations)

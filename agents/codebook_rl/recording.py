@@ -18,7 +18,9 @@ from oda_rl.agents.codebook_rl.rank_correlations import (
     actions_matter,
     find_noise,
     is_curved,
+    varies,
 )
+from oda_rl.agents.codebook_rl.reward_relevance import find_irrelevant
 from oda_rl.agents.config import DECISIVE_ACTION_WEIGHT
 from oda_rl.agents.learner import Learner
 from oda_rl.agents.observation_scale import ObservationScale
@@ -79,6 +81,18 @@ class WarmUpRecord:
         if d > MOST_COORDINATES:
             return np.zeros(d, dtype=np.bool_)
         return find_noise(rows[:, :d], self._taken(actions, rows), rows[:, -2], rows[:, d : 2 * d])
+
+    def find_irrelevant(self, actions: ActionCodec) -> NDArray[np.bool_]:
+        """Which coordinates do not matter for rewards that say which states are good, (n_observed,).
+
+        Rare signals always count: what they tell may show later.
+        """
+        d, rows = self.last.shape[1], self.rows[: self.n]
+        if d > MOST_COORDINATES or self.n < FEWEST or not self.states_matter(actions):
+            return np.zeros(d, dtype=np.bool_)
+        before, after = rows[:, :d], rows[:, d : 2 * d]
+        found = find_irrelevant(before, self._taken(actions, rows), rows[:, -2], after)
+        return found & varies(before)
 
     def find_usual_reward(self) -> tuple[float, float]:
         """The most frequent reward, of several the one that occurred last, and the share of the others.
@@ -240,7 +254,8 @@ class RecordingLearner(Learner):
         if self.sizes.n_joint and self.record.is_contextual():
             figures[names.ACTION_WEIGHT] = DECISIVE_ACTION_WEIGHT
         figures[names.BEST_STRETCH] = self.record.find_best_stretch(sign, length)
-        self.scale.coarsen(self.record.find_noise(self.actions))
+        record, actions = self.record, self.actions
+        self.scale.coarsen(record.find_noise(actions), record.find_irrelevant(actions))
         self.record = WarmUpRecord(self.sizes, 0)
 
     def _largest_recurring(self) -> float:

@@ -36,7 +36,7 @@ def find_bounds(env: Any, observations: ObservationCodec) -> tuple[Array, Array]
     SB3's VecFrameStack puts frames one after the other, but its space repeats each bound `n_stack` times
     before the next: the angle in one frame then has the bounds of the position in another. The parts of
     a Dict are stacked separately. The space of VecNormalize has the bounds of the environment's numbers;
-    normalised ones have none.
+    normalised ones have none, and differences of goals neither.
 
     Parameters
     ----------
@@ -61,10 +61,12 @@ def find_bounds(env: Any, observations: ObservationCodec) -> tuple[Array, Array]
     low, high = observations.low.copy(), observations.high.copy()
     _stack_bounds(env, observations, low, high)
     normal: Any = unwrap_vec_wrapper(env, VecNormalize)
+    without = {"desired_goal"} if observations.goal else set()
     if normal and normal.norm_obs and observations.normalization is None:
-        for part in observations.parts:
-            if part.name in (normal.norm_obs_keys or [""]):
-                low[part.columns], high[part.columns] = -np.inf, np.inf
+        without.update(normal.norm_obs_keys or [""])
+    for part in observations.parts:
+        if part.name in without:
+            low[part.columns], high[part.columns] = -np.inf, np.inf
     return low, high
 
 

@@ -248,8 +248,7 @@ def describe_model(model: Any) -> dict[str, Any]:
     components = {place: own._asdict() for place, own in model.components.items()}
     episodes: Any = model.ep_info_buffer or ()
     seen: Any = model._last_obs
-    if isinstance(seen, tuple):
-        seen = {str(j): part for j, part in enumerate(seen)}
+    seen = {str(j): part for j, part in enumerate(seen)} if isinstance(seen, tuple) else seen
     return {
         "env_id": model.env_id,
         **({} if model.env_origin == EnvOrigin() else {"env_origin": model.env_origin.to_dict()}),
@@ -260,6 +259,7 @@ def describe_model(model: Any) -> dict[str, Any]:
         "one_hot": model.one_hot,
         **({"components": components} if components else {}),
         **({} if normalized is None else {"normalization": normalized.get_state()}),
+        **({} if model.observations.goal is None else {"goal": "difference"}),
         "n_envs": model.n_envs,
         "seed": model.seed,
         "num_timesteps": model.num_timesteps,

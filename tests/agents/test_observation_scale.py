@@ -49,8 +49,8 @@ def test_one_of_many_values_is_nearer_to_another_than_one_of_two():
     totals = [2 * (n - 1) / scale.scale[kinds == n][0] ** 2 for n in (2, 8, 50)]
     assert max(totals) < 2 * min(totals)
     scale = BlendedScale(np.zeros(61), np.ones(61), 2, kinds=kinds)
-    scale.coarsen(np.arange(61) < 2)
-    assert scale.coarse[:3].tolist() == [10.0, 10.0, 1.0]
+    scale.coarsen(np.arange(61) < 2, np.arange(61) < 5)
+    assert scale.coarse[[0, 1, 2, 3, 11]].tolist() == [10.0, 10.0, 3.0, 3.0, 5.0]
 
 
 def test_a_coordinate_that_never_moves():

@@ -8,8 +8,10 @@ from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
 from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from oda_rl.agents import BadTransitionError, TwoTimescaleAC, TwoTimescaleQ, UniformGridQ
+from oda_rl.agents.codecs import make_codec
 from oda_rl.agents.observations import ObservationCodec
 
 LEAVES = st.one_of(
@@ -100,6 +102,59 @@ def test_an_agent_learns_from_entries_of_many_values(tmp_path):
     other = TwoTimescaleAC.load(tmp_path / "model.npz", env=env)
     some = np.array([env.observation_space.sample() for _ in range(20)])
     np.testing.assert_array_equal(model.predict(some)[0], other.predict(some)[0])
+
+
+def goal_space(shape=(2,), of_achieved=None):
+    """Observations of an environment with goals."""
+    own, bounds = of_achieved or shape, (-1.0, 1.0)
+    return spaces.Dict(
+        observation=spaces.Box(*bounds, (1,)),
+        achieved_goal=spaces.Box(*bounds, own),
+        desired_goal=spaces.Box(*bounds, shape),
+    )
+
+
+def test_a_goal_is_read_as_its_difference_from_what_is_achieved():
+    codec = ObservationCodec(goal_space())
+    seen = {"observation": [0.5], "achieved_goal": [0.25, -1.0], "desired_goal": [1.0, 0.5]}
+    row = dict(zip(codec.names(None), codec.encode(seen).tolist(), strict=True))
+    assert row == {
+        **{"observation": 0.5, "achieved_goal[0]": 0.25, "achieved_goal[1]": -1.0},
+        **{"desired_goal[0] - achieved_goal[0]": 0.75, "desired_goal[1] - achieved_goal[1]": 1.5},
+    }
+    ends = dict(zip(codec.names(None), codec.high, strict=True))
+    assert ends["desired_goal[0] - achieved_goal[0]"] == np.inf
+    assert ends["achieved_goal[0]"] == 1.0
+    several = {key: np.array([value, value]) for key, value in seen.items()}
+    np.testing.assert_array_equal(codec.encode_many(several, 2), [codec.encode(seen)] * 2)
+    np.testing.assert_array_equal(codec.read(several)[0], codec.read(seen)[0].repeat(2, axis=0))
+
+
+def test_goals_of_other_shapes_are_read_as_they_are():
+    codec = ObservationCodec(goal_space((2,), (3,)))
+    seen = {"observation": [0.5], "achieved_goal": [0.25, -1.0, 0.0], "desired_goal": [1.0, 0.5]}
+    assert codec.goal is None
+    assert sorted(codec.encode(seen)) == [-1.0, 0.0, 0.25, 0.5, 0.5, 1.0]
+
+
+def test_large_goals_are_reduced_to_components():
+    codec = make_codec(goal_space((30, 30)), table=False)
+    assert codec.goal is None
+
+
+@pytest.mark.parametrize("normalised", [False, True])
+def test_a_model_of_goals_is_stored_with_how_they_are_read(tmp_path, monkeypatch, normalised):
+    env = DummyVecEnv([lambda: SpacesEnv(goal_space(), spaces.Discrete(2))])
+    env = VecNormalize(env) if normalised else env
+    model = TwoTimescaleAC(env=env, seed=0).learn(2_000)
+    model.save(tmp_path / "model.npz")
+    other = TwoTimescaleAC.load(tmp_path / "model.npz", env=env)
+    some = env.reset()
+    np.testing.assert_array_equal(model.predict(some)[0], other.predict(some)[0])
+    monkeypatch.setattr(model.observations, "goal", None)
+    model.save(tmp_path / "earlier.npz")
+    with pytest.raises(ValueError, match="'goal' is None; expected 'difference'"):
+        TwoTimescaleAC.load(tmp_path / "earlier.npz")
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.uint8, np.bool_, np.int64])
