@@ -5,7 +5,7 @@ as the places of a hand and of its goal if only their distance pays, or the fing
 has to reach. They are no noise, but cells that differ in them alone learn the same thing once more.
 
 A coordinate matters if rewards depend on it, or the change of one that matters does, and so on. Rewards
-and changes are explained by linear functions of coordinates, actions, their squares and their products.
+and changes are explained by linear functions of actions, coordinates, their powers and their products.
 Coordinates are eliminated from these functions as long as these explain almost as much without them.
 """
 
@@ -92,16 +92,17 @@ def _terms(states: Array, actions: Array) -> tuple[Array, Chosen]:
     """
     (n, d), k = states.shape, actions.shape[1]
     own, none = np.eye(d, dtype=np.bool_), np.zeros((k, d), dtype=np.bool_)
-    most = min(n // PER_TERM, MOST_TERMS) - (1 + 2 * k + d + k * d)
+    most = min(n // PER_TERM, MOST_TERMS) - (1 + 2 * k + 3 * d + k * d)
     i, j = np.triu_indices(d)
     if len(i) > most:
         i = j = np.arange(d)
     if len(i) > most:
         return np.empty((n, 0)), np.empty((0, d), dtype=np.bool_)
     mixed = (actions[:, :, None] * states[:, None]).reshape(n, k * d)
-    columns = [np.ones((n, 1)), actions, actions**2, states, mixed, states[:, i] * states[:, j]]
-    has = [np.zeros((1, d), dtype=np.bool_), none, none, own, np.tile(own, (k, 1)), own[i] | own[j]]
-    return np.hstack(columns), np.vstack(has)
+    columns = [np.ones((n, 1)), actions, actions**2, mixed, states[:, i] * states[:, j]]
+    has = [np.zeros((1, d), dtype=np.bool_), none, none, np.tile(own, (k, 1)), own[i] | own[j]]
+    powers = [states, states**3, states**4]
+    return np.hstack([*columns, *powers]), np.vstack([*has, *[own] * len(powers)])
 
 
 def _rescaled(terms: Array, inverse: Array, rewards: Array) -> Array:

@@ -72,7 +72,8 @@ def test_nothing_is_said_where_rewards_are_not_explained():
 def terms_of(states, actions):
     products = [states[:, i] * states[:, j] for i in range(states.shape[1]) for j in range(i + 1)]
     mixed = [action * state for action in actions.T for state in states.T]
-    return np.column_stack([np.ones(len(states)), actions, actions**2, states, *products, *mixed])
+    powers = [np.ones(len(states)), actions, actions**2, states, states**3, states**4]
+    return np.column_stack([*powers, *products, *mixed])
 
 
 def fit(terms, target):
