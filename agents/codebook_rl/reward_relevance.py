@@ -20,6 +20,9 @@ from oda_rl._types import Array
 # Nothing is told from functions that explain less than this share of the variance of rewards:
 # what they do not explain may depend on other coordinates.
 LEAST_EXPLAINED = 0.99
+# Nor if they explain less than this of the change of a coordinate that matters, such as the place of an
+# object that is moved only when it is touched.
+LEAST_FOLLOWED = 0.8
 # A coordinate matters for a number if it explains this share of its variance beside all others.
 LEAST_SHARE = 0.01
 # Transitions for each term of the functions, and most terms. If there would be too many terms, products
@@ -52,7 +55,8 @@ def find_irrelevant(before: Array, actions: Array, rewards: Array, after: Array)
     -------
     ndarray of shape (n_observed,), bool
         Whether each coordinate is irrelevant. False for all if states and actions do not explain
-        the rewards, if no coordinate matters, or if there are too few transitions to tell.
+        the rewards, or the changes of what matters, if no coordinate matters, or if there are too few
+        transitions to tell.
 
     Examples
     --------
@@ -70,11 +74,14 @@ def find_irrelevant(before: Array, actions: Array, rewards: Array, after: Array)
     tried = np.zeros(d, dtype=np.bool_)
     needed, explained = _needed(terms, has, inverse, _rescaled(terms, inverse, rewards), tried)
     if explained < LEAST_EXPLAINED or not needed.any():
-        return tried
+        return np.zeros(d, dtype=np.bool_)
     while (needed & ~tried).any():
         j = int(np.argmax(needed & ~tried))
         tried[j] = True
-        needed, _ = _needed(terms, has, inverse, _scores(after[:, j] - before[:, j]), needed)
+        moves = _clipped(after[:, [j]] - before[:, [j]])[:, 0]
+        needed, explained = _needed(terms, has, inverse, moves, needed)
+        if explained < LEAST_FOLLOWED:
+            return np.zeros(d, dtype=np.bool_)
     return ~needed
 
 
