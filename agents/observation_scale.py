@@ -100,7 +100,7 @@ class ObservationScale(WarmUp):
         self._prepare()
 
     def coarsen(self, noise: NDArray[np.bool_], irrelevant: NDArray[np.bool_]) -> None:
-        """Make coordinates (n_features,) count less, unless a scale is given."""
+        """Make the chosen coordinates, both (n_features,), count less, unless a scale is given."""
         factor = np.where(noise, COARSE, np.where(irrelevant, IRRELEVANT, 1.0))
         self.coarse = np.maximum(factor, self._by_kind)
 

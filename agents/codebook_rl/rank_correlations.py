@@ -52,7 +52,7 @@ def find_noise(before: Array, actions: Array, rewards: Array, after: Array) -> N
     n, d = before.shape
     if n < max(FEWEST, PER_COORDINATE * d) or not 1 < d <= MOST_COORDINATES:
         return np.zeros(d, dtype=np.bool_)
-    now, later, acts = _with_sizes(before), _with_sizes(after), _scores(actions)
+    now, later, acts = _with_sizes(before), _with_sizes(after), rank_scores(actions)
     rewarded, other = _with_sizes(rewards[:, None]), np.tile(~np.eye(d, dtype=np.bool_), (2, 2))
     across = _correlations(now, later)
     related = [_correlations(now, now) * other, across, across.T, _correlations(now, rewarded)]
@@ -111,8 +111,8 @@ def actions_matter(before: Array, actions: Array, after: Array) -> bool:
     known = np.hstack([np.ones((len(now), 1)), now])
     moves = after - before
     follows = _with_sizes(moves - known @ np.linalg.lstsq(known, moves)[0])
-    products = _standard(_products(acts, now[:, : before.shape[1]]))
-    return not (_unrelated(acts, follows) and _unrelated(products, follows))
+    mixed = standard(products(acts, now[:, : before.shape[1]]))
+    return not (_unrelated(acts, follows) and _unrelated(mixed, follows))
 
 
 def is_curved(before: Array, actions: Array, rewards: Array) -> bool:
@@ -120,8 +120,8 @@ def is_curved(before: Array, actions: Array, rewards: Array) -> bool:
 
     False if there are too few transitions to tell.
     """
-    now, acts, ranks = _with_sizes(before), _standard(actions), _scores(rewards[:, None])
-    linear = np.hstack([np.ones((len(now), 1)), now, acts, _products(acts, now[:, : before.shape[1]])])
+    now, acts, ranks = _with_sizes(before), standard(actions), rank_scores(rewards[:, None])
+    linear = np.hstack([np.ones((len(now), 1)), now, acts, products(acts, now[:, : before.shape[1]])])
     if 2 * linear.shape[1] > len(linear):
         return False
     left = ranks - linear @ np.linalg.lstsq(linear, ranks)[0]
@@ -130,7 +130,7 @@ def is_curved(before: Array, actions: Array, rewards: Array) -> bool:
     return bool(rest.var() < (1.0 - LEAST_CURVED) * left.var())
 
 
-def _products(first: Array, second: Array) -> Array:
+def products(first: Array, second: Array) -> Array:
     """All products of a column of one array and a column of the other, (n, p * q)."""
     return (first[:, :, None] * second[:, None]).reshape(len(first), -1)
 
@@ -154,18 +154,19 @@ def _unrelated(columns: Array, *others: Array) -> bool:
     return all(_are_by_chance(len(columns), _correlations(columns, part)).all() for part in others)
 
 
-def _standard(columns: Array) -> Array:
+def standard(columns: Array) -> Array:
+    """Each column with mean 0 and variance 1; 0 if all are equal."""
     return standardised(columns, np.ones(len(columns)))
 
 
-def _scores(columns: Array) -> Array:
+def rank_scores(columns: Array) -> Array:
     """Ranks of each column, with mean 0 and variance 1; 0 if all are equal."""
-    return _standard(rankdata(columns, axis=0))
+    return standard(rankdata(columns, axis=0))
 
 
 def _with_sizes(columns: Array) -> Array:
     """Scores of columns, and of their absolute distances from the median."""
-    return np.hstack([_scores(columns), _scores(np.abs(columns - np.median(columns, axis=0)))])
+    return np.hstack([rank_scores(columns), rank_scores(np.abs(columns - np.median(columns, axis=0)))])
 
 
 def varies(observations: Array) -> NDArray[np.bool_]:

@@ -77,22 +77,19 @@ class WarmUpRecord:
 
     def find_noise(self, actions: ActionCodec) -> NDArray[np.bool_]:
         """Which coordinates are noise, of shape (n_observed,)."""
-        d, rows = self.last.shape[1], self.rows[: self.n]
-        if d > MOST_COORDINATES:
-            return np.zeros(d, dtype=np.bool_)
-        return find_noise(rows[:, :d], self._taken(actions, rows), rows[:, -2], rows[:, d : 2 * d])
+        d = self.last.shape[1]
+        return np.zeros(d, np.bool_) if d > MOST_COORDINATES else find_noise(*self._transitions(actions))
 
     def find_irrelevant(self, actions: ActionCodec) -> NDArray[np.bool_]:
         """Which coordinates do not matter for rewards that say which states are good, (n_observed,).
 
         Rare signals always count: what they tell may show later.
         """
-        d, rows = self.last.shape[1], self.rows[: self.n]
+        d = self.last.shape[1]
         if d > MOST_COORDINATES or self.n < FEWEST or not self.states_matter(actions):
-            return np.zeros(d, dtype=np.bool_)
-        before, after = rows[:, :d], rows[:, d : 2 * d]
-        found = find_irrelevant(before, self._taken(actions, rows), rows[:, -2], after)
-        return found & varies(before)
+            return np.zeros(d, np.bool_)
+        found = self._transitions(actions)
+        return find_irrelevant(*found) & varies(found[0])
 
     def find_usual_reward(self) -> tuple[float, float]:
         """The most frequent reward, of several the one that occurred last, and the share of the others.
@@ -192,6 +189,11 @@ class WarmUpRecord:
         goes_on = rows[:, -1] == 0.0
         moves = actions_matter(before[goes_on], taken[goes_on], after[goes_on])
         return not moves and is_curved(before, taken, rows[:, -2])
+
+    def _transitions(self, actions: ActionCodec) -> tuple[Array, Array, Array, Array]:
+        """Observations before (n, n_observed), actions (n, n_options), rewards (n,), and those after."""
+        d, rows = self.last.shape[1], self.rows[: self.n]
+        return rows[:, :d], self._taken(actions, rows), rows[:, -2], rows[:, d : 2 * d]
 
     def _taken(self, actions: ActionCodec, rows: Array) -> NDArray[np.float64]:
         """The actions taken, (n, n_options): indicators of options, else the environment's numbers."""

@@ -12,10 +12,9 @@ Coordinates are eliminated from these functions as long as these explain almost 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
-from scipy.stats import rankdata
 
-from oda_rl._statistics import standardised
 from oda_rl._types import Array
+from oda_rl.agents.codebook_rl.rank_correlations import products, rank_scores, standard
 
 # Nothing is told from functions that explain less than this share of the variance of rewards:
 # what they do not explain may depend on other coordinates.
@@ -67,21 +66,21 @@ def find_irrelevant(before: Array, actions: Array, rewards: Array, after: Array)
     array([False, False,  True])
     """
     n, d = before.shape
+    none, tried = np.zeros((2, d), dtype=np.bool_)
     terms, has = _terms(_clipped(before), _clipped(actions))
-    if not 0 < PER_TERM * terms.shape[1] <= n or np.ptp(rewards) == 0.0:
-        return np.zeros(d, dtype=np.bool_)
+    if terms.shape[1] == 0 or np.ptp(rewards) == 0.0:
+        return none
     inverse = np.linalg.inv(terms.T @ terms + RIDGE * n * np.eye(terms.shape[1]))
-    tried = np.zeros(d, dtype=np.bool_)
-    needed, explained = _needed(terms, has, inverse, _rescaled(terms, inverse, rewards), tried)
+    needed, explained = _needed(terms, has, inverse, _rescaled(terms, inverse, rewards), none)
     if explained < LEAST_EXPLAINED or not needed.any():
-        return np.zeros(d, dtype=np.bool_)
+        return none
     while (needed & ~tried).any():
         j = int(np.argmax(needed & ~tried))
         tried[j] = True
         moves = _clipped(after[:, [j]] - before[:, [j]])[:, 0]
         needed, explained = _needed(terms, has, inverse, moves, needed)
         if explained < LEAST_FOLLOWED:
-            return np.zeros(d, dtype=np.bool_)
+            return none
     return ~needed
 
 
@@ -89,7 +88,7 @@ def _clipped(columns: Array) -> Array:
     """Columns with mean 0 and variance 1, without outliers."""
     low, high = np.percentile(columns, [1.0, 99.0], axis=0)
     reach = REACH * (high - low)
-    return standardised(np.clip(columns, low - reach, high + reach), np.ones(len(columns)))
+    return standard(np.clip(columns, low - reach, high + reach))
 
 
 def _terms(states: Array, actions: Array) -> tuple[Array, Chosen]:
@@ -105,8 +104,8 @@ def _terms(states: Array, actions: Array) -> tuple[Array, Chosen]:
         i = j = np.arange(d)
     if len(i) > most:
         return np.empty((n, 0)), np.empty((0, d), dtype=np.bool_)
-    mixed = (actions[:, :, None] * states[:, None]).reshape(n, k * d)
-    columns = [np.ones((n, 1)), actions, actions**2, mixed, states[:, i] * states[:, j]]
+    mixed, squares = products(actions, states), states[:, i] * states[:, j]
+    columns = [np.ones((n, 1)), actions, actions**2, mixed, squares]
     has = [np.zeros((1, d), dtype=np.bool_), none, none, np.tile(own, (k, 1)), own[i] | own[j]]
     powers = [states, states**3, states**4]
     return np.hstack([*columns, *powers]), np.vstack([*has, *[own] * len(powers)])
@@ -119,13 +118,13 @@ def _rescaled(terms: Array, inverse: Array, rewards: Array) -> Array:
     it begins with their ranks (alternating conditional expectations, Breiman and Friedman 1985).
     """
     _, group = np.unique(rewards, return_inverse=True)
-    sizes, found = np.bincount(group), _scores(rewards)
+    sizes, found = np.bincount(group), rank_scores(rewards[:, None])[:, 0]
     for _ in range(ROUNDS):
         fitted = terms @ (inverse @ (terms.T @ found))
         rising = isotonic_regression(np.bincount(group, fitted) / sizes, weights=sizes).x[group]
         if np.ptp(rising) == 0.0:
             break
-        found = _standard(rising)
+        found = standard(rising[:, None])[:, 0]
     return found
 
 
@@ -166,11 +165,3 @@ def _gain(weights: Array, inverse: Array, chosen: Chosen, chance: float) -> floa
     """By how much squared errors would be larger without the chosen terms, beyond `chance` for each."""
     own = weights[chosen]
     return float(own @ np.linalg.solve(inverse[np.ix_(chosen, chosen)], own) - chance * len(own))
-
-
-def _scores(values: Array) -> Array:
-    return _standard(rankdata(values))
-
-
-def _standard(values: Array) -> Array:
-    return standardised(values[:, None], np.ones(len(values)))[:, 0]

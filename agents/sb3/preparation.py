@@ -61,12 +61,10 @@ def find_bounds(env: Any, observations: ObservationCodec) -> tuple[Array, Array]
     low, high = observations.low.copy(), observations.high.copy()
     _stack_bounds(env, observations, low, high)
     normal: Any = unwrap_vec_wrapper(env, VecNormalize)
-    without = {"desired_goal"} if observations.goal else set()
     if normal and normal.norm_obs and observations.normalization is None:
-        without.update(normal.norm_obs_keys or [""])
-    for part in observations.parts:
-        if part.name in without:
-            low[part.columns], high[part.columns] = -np.inf, np.inf
+        for part in observations.parts:
+            if part.name in (normal.norm_obs_keys or [""]):
+                low[part.columns], high[part.columns] = -np.inf, np.inf
     return low, high
 
 
@@ -78,8 +76,10 @@ def _stack_bounds(env: Any, observations: ObservationCodec, low: Array, high: Ar
     stacked = getattr(stack.stacked_obs, "sub_stacked_observations", {"": stack.stacked_obs})
     for part in observations.parts:
         frame = stacked[part.name].observation_space
-        if low[part.columns].size < frame.low.size:  # encoded as components, which have no bounds
-            continue
+        own: Any = part.space
+        bounds = np.stack([own.low.ravel(), own.high.ravel()])
+        if not np.array_equal(bounds, np.stack([low[part.columns], high[part.columns]])):
+            continue  # components, or differences of goals, which have no bounds
         by_axis = np.ones(len(frame.shape), dtype=np.int64)
         by_axis[stacked[part.name].repeat_axis] = stacked[part.name].n_stack
         low[part.columns] = np.tile(frame.low, by_axis).ravel()

@@ -76,6 +76,20 @@ def test_what_is_stacked_beside_an_image_has_its_bounds():
     assert np.isinf(high[:-4]).all()
 
 
+def test_differences_of_goals_have_no_bounds():
+    box = spaces.Box(np.array([-1.0, -np.inf]), np.array([2.0, 5.0]), dtype=np.float64)
+    env = stacked(spaces.Dict(achieved_goal=box, desired_goal=box), 2)
+    codec = ObservationCodec(env.observation_space)
+    ends = {
+        name: (low, high)
+        for name, low, high in zip(codec.names(None), *find_bounds(env, codec), strict=True)
+    }
+    own = [(-1.0, 2.0), (-np.inf, 5.0)] * 2
+    for j in range(4):
+        assert ends[f"achieved_goal[{j}]"] == own[j]
+        assert ends[f"desired_goal[{j}] - achieved_goal[{j}]"] == (-np.inf, np.inf)
+
+
 def test_without_frames_bounds_are_those_of_the_space():
     env = DummyVecEnv([lambda: Still(spaces.Box(-1.0, 3.0, (2,)))])
     codec = ObservationCodec(env.observation_space)
