@@ -14,13 +14,14 @@ from oda_rl.codebook.divergences import Divergence
 from oda_rl.codebook.identities import IDENTITIES, are_numbered
 from oda_rl.codebook.schedule import PathPoint
 from oda_rl.estimators.codebook_estimator import FITTED, PartitionJudge
-from oda_rl.estimators.drift import UNDIVIDED, Watch, watch_schema
+from oda_rl.estimators.drift import UNDIVIDED
 from oda_rl.estimators.feature_scaling import OF_SCALE, scale_by
 from oda_rl.estimators.parameters import SCALES, choice, declared
 from oda_rl.estimators.partition_stream import StreamPartition
 from oda_rl.estimators.session_schema import run_schema
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.shapes import SCHEMA, Shapes
+from oda_rl.estimators.stream_watch import Watch, watch_schema
 from oda_rl.estimators.targets import Data
 
 

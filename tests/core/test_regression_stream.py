@@ -189,7 +189,8 @@ def sloping(n, seed=0, noise=0.3):
 
 
 def waiting(X, y, sample_weight=None, **options):
-    """A model whose samples all wait."""
+    """A model whose samples all wait: without a watch of the stream there are no early fits."""
+    options = {"forgetting": None} | options
     return ODARegressor(random_state=0, **options).partial_fit(X, y, sample_weight)
 
 

@@ -60,7 +60,7 @@ def test_classes_may_come_at_any_time():
 
 def test_before_the_warm_up_there_is_the_root():
     X, y = problem("linear")
-    model = made("linear").partial_fit(X[:50], y[:50])
+    model = made("linear", forgetting=None).partial_fit(X[:50], y[:50])
     assert model.n_codevectors_ == 1
     design = np.column_stack([np.ones(50), X[:50]])
     flat = np.mean((y[:50] - y[:50].mean()) ** 2)

@@ -12,22 +12,16 @@ from oda_rl._schema import Schema
 from oda_rl._types import Array, Labels
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.classification.annealing import ClassPoint, ClassSettings, history
-from oda_rl.estimators.classification.base import CodebookClassifier
 from oda_rl.estimators.classification.fine_tuning import VARIANTS
-from oda_rl.estimators.classification.fitting import FIT_AT, fit_classes, fit_of_stream, restarted
-from oda_rl.estimators.classification.judging import (
-    ClassJudge,
-    begin_mixing,
-    class_watch_schema,
-    fitted_error,
-    judge_piece,
-)
-from oda_rl.estimators.classification.one_sample import learn_few
+from oda_rl.estimators.classification.fitting import fit_classes
+from oda_rl.estimators.classification.judging import ClassJudge, class_watch_schema
 from oda_rl.estimators.classification.session import ClassSession
-from oda_rl.estimators.drift import Forgetful, Watch, loss_of_largest_class
+from oda_rl.estimators.classification.stream import StreamClassifier
+from oda_rl.estimators.drift import loss_of_largest_class
 from oda_rl.estimators.feature_scaling import SCALES
 from oda_rl.estimators.parameters import AUTO, COUNT, choice, declared
 from oda_rl.estimators.session_schema import class_session_schema
+from oda_rl.estimators.stream_watch import Watch
 from oda_rl.estimators.targets import Data
 
 CONSTRAINTS = {
@@ -42,7 +36,7 @@ CONSTRAINTS = {
 
 
 @dataclass(eq=False, repr=False)
-class ODAClassifier(Forgetful, CodebookClassifier):
+class ODAClassifier(StreamClassifier):
     """Progressive classification by online deterministic annealing.
 
     Every class has a codebook of its own, which begins with one codevector and grows as the temperature
@@ -154,7 +148,9 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     temperature. A stream compares several widths on samples before it learns from them, and limits the
     memory of cells that would otherwise lag behind (`memory_`), unless `forgetting` is None. It is also
     fitted, at 256 samples since learning began and three doublings, where a fit of the first of these
-    classifies the latest clearly better than the stream did. It rescales the features whenever the
+    classifies the latest clearly better than the stream did. Before that, fits at 32, 64 and 128 samples
+    predict, if there are five of each class; learning then begins again with all samples, as if there
+    had been none of these. It rescales the features whenever the
     number of samples has doubled. With `mode="majority"` or `"lvq"`, and with `fine_tune`, a stream is
     learned in a Python loop over samples.
 
@@ -206,7 +202,6 @@ class ODAClassifier(Forgetful, CodebookClassifier):
     random_state: Any = None
     verbose: int = 0
 
-    _relearn_at = FIT_AT
     _own_constraints = CONSTRAINTS
     _lazy_attributes = (
         *("_book", "_scaling", "codevectors_", "codevector_labels_", "weights_", "n_codevectors_"),
@@ -233,44 +228,14 @@ class ODAClassifier(Forgetful, CodebookClassifier):
 
     def _go_on(self, settings: ClassSettings, data: Data, new: list[int], first: bool) -> None:
         if first:
-            self._session = ClassSession(settings, data.samples.shape[1], self._generator())
             self._watch = Watch()
-            if self.rule == "bayes" and self.forgetting is not None:
-                begin_mixing(self._session)
+            self._begin(settings, data.samples.shape[1], self._generator())
         self._session.resume(settings)
         self._session.insert_classes(new)
         if new:
             self._clear_lazy_attributes()  # published attributes lack the new classes
         self._watch.insert_classes(new)
         self._watched(data)
-
-    def _learn(self, data: Data) -> None:
-        self._session.observe(data)
-        self._changed()
-
-    def _learn_few(self, X: ArrayLike, y: ArrayLike) -> int:
-        return learn_few(self, X, y)
-
-    def _judge(self) -> ClassJudge | None:
-        return ClassJudge.of(self._session) if self._session.is_warm else None
-
-    def _losses(self, judge: ClassJudge, data: Data) -> Array:
-        """Whether samples are classified wrongly (0 or 1); those of unknown classes are left out."""
-        return judge_piece(self._session, judge, data, self.rule)
-
-    def _fitted_loss(self, data: Data) -> float:
-        return fitted_error(self._session, data, self.rule)
-
-    def _adapts_by_itself(self) -> bool:
-        return self._session.following.is_quick
-
-    def _restart(self, recent: Data) -> None:
-        self._session = restarted(self._session, recent, self.rule)
-        self._changed()
-
-    def _relearn(self, recent: Data) -> None:
-        self._session = fit_of_stream(self._session, recent, self._watch.losses, self)
-        self._changed()
 
     # -- what has been learned -------------------------------------------------------------------
 

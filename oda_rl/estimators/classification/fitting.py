@@ -3,17 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from oda_rl._types import Array
 from oda_rl.estimators.classification.annealing import ClassData, anneal, codebooks
 from oda_rl.estimators.classification.book import Cells, log_loss
-from oda_rl.estimators.classification.judging import (
-    PATIENCE,
-    begin_mixing,
-    fitted_error,
-    limit_memory,
-)
 from oda_rl.estimators.classification.local_logits import LogitAnnealer
 from oda_rl.estimators.classification.neighbors import choose_neighbors
 from oda_rl.estimators.classification.session import ClassSession
@@ -29,7 +20,6 @@ from oda_rl.estimators.classification.validation import (
     tuned_book,
 )
 from oda_rl.estimators.copies import few_with_copies, without_copies
-from oda_rl.estimators.drift import LATEST, RENEWAL
 from oda_rl.estimators.progress import begin_stage
 from oda_rl.estimators.session import Run
 from oda_rl.estimators.settings import Settings
@@ -40,9 +30,6 @@ from oda_rl.estimators.targets import Data
 LAST_TURNS = 100
 # The final cells contradict the validation if their loss exceeds so many times that of the validation.
 CONTRADICTION = 2.0
-# Numbers of samples of a stream, since learning began, at which a fit of all of them is tried, unless a
-# class has less than FEWEST samples. One in LATEST samples, the last, are left out for the trial.
-FIT_AT, FEWEST = (256, 512, 1024, 2048), 5
 # Number of folds for up to FEW_SAMPLES samples, and for more.
 FOLDS, FEW_SAMPLES, MORE_FOLDS = 3, 2000, 5
 
@@ -82,52 +69,6 @@ def fit_classes(
         # The models of cells are fitted together: only their logits go on in a stream, until it changes.
         if run is not None and isinstance(run.annealer, LogitAnnealer):
             run.annealer.rests = run.annealer.done = True
-
-
-# -- a stream -----------------------------------------------------------------------------------------
-
-
-def fit_of_stream(session: ClassSession, data: Data, losses: Array, estimator: Any) -> ClassSession:
-    """A session that is fitted to all samples of a stream so far, or this one if that is not better.
-
-    A fit of all but the latest must classify these clearly better than the present session did when they
-    came: `losses` are 1 for samples of the stream that were classified wrongly, else 0. Samples left out
-    at random would not do, as successive samples may be alike.
-    """
-    data = data.take(np.flatnonzero(data.weight > 0.0))
-    n, k = len(data.weight), len(data.weight) // LATEST
-    first, latest = data.take(slice(0, n - k)), data.take(slice(n - k, n))
-    few = np.bincount(first.targets, minlength=session.n_classes).min() < FEWEST or len(losses) < k
-    changes = session.following.memory > 0.0  # cells lag behind: the first samples are of no use
-    if few or not session.is_warm or changes or n < RENEWAL * session.n_fitted:
-        return session
-    known = float(losses[-k:].mean())
-    deviation = np.sqrt(known * (1.0 - known) / k)
-    if known - deviation <= fitted_error(_fitted(session, first, estimator), latest, estimator.rule):
-        return session
-    found = _fitted(session, data, estimator)
-    found.n_seen = session.n_seen
-    return found
-
-
-def _fitted(session: ClassSession, data: Data, estimator: Any) -> ClassSession:
-    """A new session like this one, fitted to samples of positive weight."""
-    new = ClassSession(session.settings, session.n_features, session.rng)
-    weight = data.weight / data.weight.mean()
-    fit_classes(new, data._replace(weight=weight), session.n_classes, estimator)
-    return new
-
-
-def restarted(session: ClassSession, recent: Data, rule: str) -> ClassSession:
-    """A session like this one that has learned from the recent samples of a stream alone."""
-    new = ClassSession(session.settings, session.n_features, session.rng)
-    if rule == "bayes":
-        begin_mixing(new, PATIENCE)  # the stream may change again
-    new.insert_classes(list(range(session.n_classes)))
-    new.observe(recent)
-    limit_memory(new, session.following.memory)  # slow changes continue
-    new.n_seen = session.n_seen
-    return new
 
 
 # -- the parts of a fit -------------------------------------------------------------------------------

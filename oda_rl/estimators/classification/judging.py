@@ -17,9 +17,9 @@ from oda_rl.estimators.classification.book import (
 )
 from oda_rl.estimators.classification.kernels import losses_of_widths, mix_widths
 from oda_rl.estimators.classification.logit_view import LogitView
-from oda_rl.estimators.drift import watch_schema
 from oda_rl.estimators.feature_scaling import SCALING, Scaling
 from oda_rl.estimators.regression.predictor import predictor_schema
+from oda_rl.estimators.stream_watch import watch_schema
 from oda_rl.estimators.targets import Data, make_place
 
 if TYPE_CHECKING:

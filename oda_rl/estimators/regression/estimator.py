@@ -9,19 +9,16 @@ from numpy.typing import ArrayLike
 
 from oda_rl import storage
 from oda_rl._schema import Schema, Sizes
-from oda_rl._types import Array
 from oda_rl.estimators.copies import without_copies
-from oda_rl.estimators.drift import Forgetful, Watch, bounded_losses, loss_of_mean, watch_schema
-from oda_rl.estimators.one_sample import observe_one
+from oda_rl.estimators.drift import loss_of_mean
 from oda_rl.estimators.parameters import choice, declared, may_be_flat, restored
-from oda_rl.estimators.regression.base import CodebookRegressor
 from oda_rl.estimators.regression.local_models import KNOWN, LocalModel, ModelSettings
-from oda_rl.estimators.regression.one_sample import PreparedOutputs, row_of
 from oda_rl.estimators.regression.predictor import Predictor, judge_schema
 from oda_rl.estimators.regression.session import RegressionRun
-from oda_rl.estimators.regression.stream_fit import FIT_AT, fit_of_stream
+from oda_rl.estimators.regression.stream import StreamRegressor
 from oda_rl.estimators.session_schema import regression_schema
 from oda_rl.estimators.settings import Settings
+from oda_rl.estimators.stream_watch import Watch, watch_schema
 from oda_rl.estimators.targets import Data, check_data
 
 # Stored in place of a user-defined local model.
@@ -29,7 +26,7 @@ OWN = "own"
 
 
 @dataclass(eq=False, repr=False)
-class ODARegressor(Forgetful, CodebookRegressor):
+class ODARegressor(StreamRegressor):
     """Regression by online deterministic annealing: a codebook whose cells have local models.
 
     Cells split as the temperature falls, in the joint space of inputs and outputs, so that they follow
@@ -150,6 +147,8 @@ class ODARegressor(Forgetful, CodebookRegressor):
 
     A stream is fitted, too, at 256 and 1,024 samples since learning began, without a kernel machine; if
     inputs advance, only where that predicts the latest better. Then cells rest until a change is found.
+    Before `n_warmup` samples, fits at 32 and each doubling predict, unless inputs advance; learning then
+    begins again with all samples, as if there had been none of these.
 
     Predictions are clipped at a tenth of the range of the outputs seen beyond that range. `fit` clips
     inputs at a quarter of their range beyond it, where the range is that of all samples but the
@@ -204,7 +203,6 @@ class ODARegressor(Forgetful, CodebookRegressor):
     random_state: Any = None
     verbose: int = 0
 
-    _relearn_at = FIT_AT
     _own_constraints: ClassVar = {"local_model": [choice(*KNOWN), LocalModel]}
     _lazy_attributes = (
         *("codevectors_", "weights_", "values_", "coef_", "relevance_", "softness_"),
@@ -246,36 +244,6 @@ class ODARegressor(Forgetful, CodebookRegressor):
 
     def _annealing(self) -> Settings:
         return self._settings(begin=False)[0]
-
-    def _observe_one(self, run: RegressionRun, X: Array, y: Any) -> bool:
-        row = row_of(run, self._flat, X, y)
-        if row is None:
-            return False
-        outputs = row[:, run.n_inputs :]
-        return self._watched_few(X, outputs, observe_one, run, row, PreparedOutputs) > 0
-
-    def _learn(self, data: Data) -> None:
-        self._run.observe(np.hstack(data[:2]), data.weight)
-        self._changed()
-
-    def _relearn(self, recent: Data) -> None:
-        self._run = fit_of_stream(self._run, self._annealing(), recent, self._watch.losses)
-        self._changed()
-
-    def _judge(self) -> Predictor | None:
-        return None if self._run.annealer is None else self._run.predictor.frozen()
-
-    def _losses(self, judge: Predictor, data: Data) -> Array:
-        """Losses e / (1 + e), with squared errors e in variances of the outputs."""
-        deviation = judge.scaling.deviation[-data.targets.shape[1] :]
-        return bounded_losses((judge.outputs(data.samples) - data.targets) / deviation)
-
-    def _restart(self, recent: Data) -> None:
-        old = self._run
-        self._run = old.untrained(old.models)
-        self._run.observe(np.hstack(recent[:2]), recent.weight)
-        self._run.n_seen = old.n_seen
-        self._changed()
 
     # -- storing ---------------------------------------------------------------------------------
 

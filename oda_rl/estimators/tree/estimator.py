@@ -14,7 +14,8 @@ from oda_rl.estimators.classes import (
     number_next_classes,
 )
 from oda_rl.estimators.copies import without_copies
-from oda_rl.estimators.drift import RELEARN_AT, Watch
+from oda_rl.estimators.drift import RELEARN_AT
+from oda_rl.estimators.stream_watch import Watch
 from oda_rl.estimators.tree.refining import Limits, Refinement
 from oda_rl.estimators.tree.settings import Layer
 from oda_rl.estimators.tree.stream import StreamTree
@@ -131,7 +132,8 @@ class MultiResolutionODA(StreamTree):
     In a stream, a leaf keeps its latest samples while its children are annealed, one step for each
     sample (Algorithm 5). The children become cells when the annealing ends, if they then have a smaller
     error on the samples kept; until then the leaf predicts. Unless `forgetting` is None, the tree is
-    regrown, as by `fit`, at a change, and ten times within the first 4,096 samples after it. The samples
+    regrown, as by `fit`, at a change, and ten times within the first 4,096 samples after it; before
+    `n_warmup` samples, if no `resolutions` are given, also at 32 and each doubling. The samples
     of a `fit` count, too, if they are at most 2,730: they are kept, also in model files, and the tree is
     regrown at the next of these numbers that is at least half as many again. How a stream is cut into
     chunks makes no difference (except with `max_leaves`).

@@ -18,13 +18,12 @@ from oda_rl.estimators.drift import (
     RELEARN_AT,
     UNDIVIDED,
     Forgetful,
-    Watch,
     bounded_losses,
     loss_of_largest_class,
     loss_of_mean,
-    watch_schema,
 )
 from oda_rl.estimators.parameters import CLASSES, declared, may_be_flat, restored, stored
+from oda_rl.estimators.stream_watch import Watch, watch_schema
 from oda_rl.estimators.targets import Data, OutputUnits, data_schema, make_place
 from oda_rl.estimators.tree.base import TreeEstimator
 from oda_rl.estimators.tree.cells import Cell
@@ -71,7 +70,9 @@ class StreamTree(Forgetful, TreeEstimator):
         warm = len(waiting.weight) >= n
         first = self._in_units(settings, waiting.take(slice(0, n)), reset=True)
         rng = self._rng if warm else np.random.default_rng(0)
-        self._session = self._new_session(settings, first, rng, tried=warm)
+        # Maps may need as many samples as the warm-up has: until then each counts repeatedly.
+        enough = first if warm else first.take(np.resize(np.arange(len(first.weight)), n))
+        self._session = self._new_session(settings, enough, rng, tried=warm)
         if warm:
             self._session.create_root(first)  # the caller then lets the session learn from the samples
         else:
@@ -161,20 +162,36 @@ class StreamTree(Forgetful, TreeEstimator):
             return loss_of_largest_class(data)
         return loss_of_mean(data) if kind == "regressor" else UNDIVIDED
 
-    def _restart(self, recent: Data) -> None:
-        self._rng, seen = self._generator(), self.n_samples_seen_
+    def _n_waiting(self) -> int:
+        # Feature maps that are given may need the samples of the warm-up.
+        return int(self._template.n_warmup) if self.resolutions is None else 0
+
+    def _fit_early(self, recent: Data) -> bool:
+        settings, self._waiting = self._settings(begin=False), None
+        self._grow_from(settings, self._in_units(settings, recent, reset=True))
+        return True
+
+    def _begin_again(self, recent: Data) -> None:
+        self._rng, self.n_samples_seen_ = self._generator(), 0
         self._waiting = recent.take(slice(0, 0))
+
+    def _restart(self, recent: Data) -> None:
+        seen = self.n_samples_seen_
+        self._begin_again(recent)
         self._learn(recent)
         self.n_samples_seen_ = seen
         self._relearn(recent)
 
     def _relearn(self, recent: Data) -> None:
-        """Regrow the tree from these samples, as `fit` does, unless it still waits for samples.
+        """Regrow the tree from these samples, as `fit` does.
 
         The previous tree is kept if the new one has clearly larger errors on the last third of the
-        samples, for example because too much was pruned.
+        samples, for example because too much was pruned. A tree that still waits for samples after a
+        change waits no longer, unless feature maps are given, which may need them.
         """
         if self._waiting is not None:
+            if self._n_waiting() > 0:
+                self._fit_early(recent)
             return
         settings, before = self._settings(begin=False), self._session
         before.conclude()

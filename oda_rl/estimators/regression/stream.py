@@ -1,0 +1,133 @@
+"""How a regressor learns from a stream, is fitted to it, and reacts to a change."""
+
+from typing import Any
+
+import numpy as np
+
+from oda_rl._types import Array
+from oda_rl.estimators.copies import without_copies
+from oda_rl.estimators.drift import LATEST, RENEWAL, Forgetful, are_advancing, bounded_losses
+from oda_rl.estimators.one_sample import observe_one
+from oda_rl.estimators.regression.base import CodebookRegressor
+from oda_rl.estimators.regression.one_sample import PreparedOutputs, row_of
+from oda_rl.estimators.regression.predictor import Predictor
+from oda_rl.estimators.regression.scaling import range_without_wild
+from oda_rl.estimators.regression.session import RegressionRun
+from oda_rl.estimators.settings import Settings
+from oda_rl.estimators.targets import Data
+
+# Numbers of samples of a stream, since learning began, at which all of them are fitted.
+FIT_AT = (256, 1024)
+
+
+class StreamRegressor(Forgetful, CodebookRegressor):
+    """An `ODARegressor` that learns from a stream."""
+
+    n_warmup: int
+    _run: RegressionRun
+    _flat: bool
+    _relearn_at = FIT_AT
+
+    def _observe_one(self, run: RegressionRun, X: Array, y: Any) -> bool:
+        row = row_of(run, self._flat, X, y)
+        if row is None:
+            return False
+        outputs = row[:, run.n_inputs :]
+        return self._watched_few(X, outputs, observe_one, run, row, PreparedOutputs) > 0
+
+    def _learn(self, data: Data) -> None:
+        self._run.observe(np.hstack(data[:2]), data.weight)
+        self._changed()
+
+    def _relearn(self, recent: Data) -> None:
+        self._run = fit_of_stream(self._run, self._annealing(), recent, self._watch.losses)
+        self._changed()
+
+    def _n_waiting(self) -> int:
+        return self.n_warmup
+
+    def _fit_early(self, recent: Data) -> bool:
+        found = early_fit(self._run, self._annealing(), recent)
+        if found is None:
+            return False
+        self._run = found
+        self._changed()
+        return True
+
+    def _begin_again(self, recent: Data) -> None:
+        self._run = self._run.untrained(self._run.models)
+        self._run.resume(self._annealing())
+
+    def _judge(self) -> Predictor | None:
+        return None if self._run.annealer is None else self._run.predictor.frozen()
+
+    def _losses(self, judge: Predictor, data: Data) -> Array:
+        """Losses e / (1 + e), with squared errors e in variances of the outputs."""
+        deviation = judge.scaling.deviation[-data.targets.shape[1] :]
+        return bounded_losses((judge.outputs(data.samples) - data.targets) / deviation)
+
+    def _restart(self, recent: Data) -> None:
+        old = self._run
+        self._run = old.untrained(old.models)
+        self._run.observe(np.hstack(recent[:2]), recent.weight)
+        self._run.n_seen = old.n_seen
+        self._changed()
+
+
+def fit_of_stream(run: RegressionRun, settings: Settings, data: Data, losses: Array) -> RegressionRun:
+    """A run like this one of a stream, with these settings, that is fitted to all its samples so far.
+
+    It is the run itself if its cells would not rest after a fit, or if it is of a fit to many of them.
+    If inputs advance, a fit of all but the latest samples must predict these better than the run did
+    when they came: `losses` are those of the run, as by `bounded_losses`.
+    """
+    distinct = without_copies(data)
+    few = len(distinct.weight) < RENEWAL * run.n_fitted or not (data.weight > 0.0).any()
+    if run.annealer is None or not run.will_rest or few:
+        return run
+    latest = losses[-(len(data.weight) // LATEST) :]
+    if are_advancing(data.samples) and not _predicts_better(run, settings, data, latest):
+        return run
+    other = _fitted(run, settings, distinct)
+    other.n_seen, other.seconds = run.n_seen, run.seconds + other.seconds
+    return other
+
+
+def early_fit(run: RegressionRun, settings: Settings, data: Data) -> RegressionRun | None:
+    """A fit of all samples of a stream so far, which waits for more; None if there should be none."""
+    if not run.will_rest or are_advancing(data.samples) or not (data.weight > 0.0).any():
+        return None
+    state = run.rng.bit_generator.state
+    found = _fitted(run, settings, without_copies(data))
+    run.rng.bit_generator.state = state  # as if there had been no fit
+    found.n_seen = run.n_seen
+    return found
+
+
+def _fitted(run: RegressionRun, settings: Settings, data: Data) -> RegressionRun:
+    """A new run like this one of a stream, fitted to samples.
+
+    As in a stream without a fit, inputs are clipped only if there are outliers; and a kernel machine is
+    tried only if there is one already.
+    """
+    other = run.untrained(run.models)
+    other.settings = settings
+    weight = data.weight / data.weight.mean()
+    other.fit(np.hstack([data.samples, data.targets]), weight, kernel=run.kernel is not None)
+    assert other.scaling is not None
+    other.scaling = other.scaling.bounded(*range_without_wild(data.samples, weight))
+    return other
+
+
+def _predicts_better(run: RegressionRun, settings: Settings, data: Data, losses: Array) -> bool:
+    """Whether a fit of all but the latest samples has less than these losses of the run on the last."""
+    assert run.scaling is not None
+    n = len(data.weight)
+    first, latest = data.take(slice(0, n - n // LATEST)), data.take(slice(n - len(losses), n))
+    if len(losses) == 0 or not (first.weight > 0.0).any():
+        return False
+    state = run.rng.bit_generator.state
+    fitted = _fitted(run, settings, without_copies(first))
+    run.rng.bit_generator.state = state  # as if it had not been tried
+    errors = (fitted.predict(latest.samples) - latest.targets) / run.scaling.deviation[run.n_inputs :]
+    return float(bounded_losses(errors).mean()) < float(losses.mean())

@@ -1,0 +1,113 @@
+"""Early fits of streams: while an estimator waits for more samples, a fit of those so far predicts."""
+
+import numpy as np
+import pytest
+from model_files import reloaded
+from sklearn.datasets import make_circles
+from sklearn.decomposition import PCA
+
+from oda_rl import MultiResolutionODA, ODAClassifier, ODARegressor
+from oda_rl.estimators import stream_watch
+
+KINDS = {
+    "classes": lambda **options: ODAClassifier(random_state=0, **options),
+    "outputs": lambda **options: ODARegressor(random_state=0, **options),
+    "tree of classes": lambda **options: MultiResolutionODA(ODAClassifier(), random_state=0, **options),
+    "tree of outputs": lambda **options: MultiResolutionODA(ODARegressor(), random_state=0, **options),
+}
+
+
+def problem(kind, n, seed=0):
+    """Samples of two rings, or of a wave: no plane separates or approximates them."""
+    if "classes" in kind:
+        return make_circles(n, noise=0.08, factor=0.5, random_state=seed)
+    X = np.random.default_rng(seed).uniform(-3.0, 3.0, (n, 1))
+    return X, np.sin(2.0 * X[:, 0])
+
+
+def streamed(kind, X, y, chunk=10, **options):
+    """A model that has learned from a stream, in chunks."""
+    model = KINDS[kind](**options)
+    for i in range(0, len(X), chunk):
+        model.partial_fit(X[i : i + chunk], y[i : i + chunk])
+    return model
+
+
+@pytest.mark.parametrize(
+    ("kind", "n", "least"),
+    [
+        ("classes", 40, 0.85),
+        ("classes", 90, 0.95),
+        ("outputs", 90, 0.95),
+        ("outputs", 190, 0.95),
+        ("tree of classes", 40, 0.75),
+        ("tree of classes", 90, 0.9),
+        ("tree of outputs", 140, 0.8),
+    ],
+)
+def test_a_short_stream_is_learned(kind, n, least):
+    X, y = problem(kind, n)
+    X_test, y_test = problem(kind, 500, seed=1)
+    model = streamed(kind, X, y)
+    assert model.score(X_test, y_test) > least
+    assert streamed(kind, X, y, forgetting=None).score(X_test, y_test) < 0.7 * least
+    assert model.n_samples_seen_ == n
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_after_the_warm_up_it_is_as_if_there_had_been_no_early_fit(kind, monkeypatch):
+    X, y = problem(kind, 400)
+    early = streamed(kind, X, y)
+    monkeypatch.setattr(stream_watch, "EARLY_AT", 10_000)
+    late = streamed(kind, X, y)
+    assert early.n_samples_seen_ == late.n_samples_seen_ == 400
+    np.testing.assert_array_equal(early.predict(X), late.predict(X))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_chunks_and_files_make_no_difference_to_early_fits(kind):
+    X, y = problem(kind, 330)
+    model, known = KINDS[kind](), {"classes": [0, 1]} if "classes" in kind else {}
+    for i in range(len(X)):
+        model.partial_fit(X[i : i + 1], y[i : i + 1], **known)
+        if i + 1 in (50, 140, 330):
+            model = reloaded(model)
+            other = streamed(kind, X[: i + 1], y[: i + 1], chunk=i + 1)
+            np.testing.assert_allclose(model.predict(X), other.predict(X), rtol=1e-9)
+
+
+def test_classes_with_few_samples_wait():
+    X, y = problem("classes", 60)
+    rare = np.flatnonzero(y == 1)[4:]  # four samples of class 1
+    X, y = np.delete(X, rare, axis=0), np.delete(y, rare)
+    assert streamed("classes", np.tile(X, (3, 1))[:90], np.tile(y, 3)[:90]).n_codevectors_ >= 2
+    model = streamed("classes", X, y)
+    assert model.temperature_ == np.inf
+    assert model.history_ == []
+
+
+def test_a_class_may_appear_after_an_early_fit():
+    X, y = problem("classes", 300)
+    y[200:][X[200:, 0] > 0.3] = 2
+    for kind in ("classes", "tree of classes"):
+        model = streamed(kind, X[:210], y[:210], chunk=1)
+        assert model.predict_proba(X).shape == (300, 3)
+        model.partial_fit(X[210:], y[210:])
+        np.testing.assert_array_equal(model.classes_, [0, 1, 2])
+        assert np.isfinite(model.predict_proba(X)).all()
+
+
+def test_given_feature_maps_wait_for_their_samples():
+    X, y = problem("classes", 200)
+    X = np.hstack([10.0 * X, np.random.default_rng(0).normal(size=(200, 58))])
+    tree = {"resolutions": [PCA(40, random_state=0)], "random_state": 0}
+    model = MultiResolutionODA(ODAClassifier(), **tree)
+    for rows in (slice(0, 1), slice(1, 20), slice(20, 99)):
+        assert model.partial_fit(X[rows], y[rows]).n_codevectors_ == 1
+    assert model.partial_fit(X[99:], y[99:]).n_codevectors_ > 1
+
+
+def test_a_long_warm_up_ends_with_the_last_fit():
+    X, y = problem("outputs", 1200)
+    model = streamed("outputs", X, y, n_warmup=5000)
+    assert model.score(*problem("outputs", 500, seed=1)) > 0.95
