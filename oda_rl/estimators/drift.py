@@ -30,8 +30,9 @@ RELEARN_AT = (128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
 RENEWAL = 2.0
 # Trees are regrown after a fit once there are, with its samples, more than so many times as many.
 REGROWTH = 1.5
-# One in LATEST samples, the last, judge fits of those before; they advance if ADVANCED are beyond these.
-LATEST, ADVANCED = 4, 0.125
+# One in LATEST samples, the last, judge fits of those before; they advance if ADVANCED are beyond these,
+# and so many would be by chance with a probability of at most BY_CHANCE.
+LATEST, ADVANCED, BY_CHANCE = 4, 0.125, 0.01
 # Number of losses that stand for the samples of a fit, and the most of its samples that are predicted.
 EXPECTED = 1000
 TINY = 1e-300  # least variance of outputs, for a division
@@ -104,10 +105,16 @@ def loss_of_largest_class(data: Data) -> float:
 
 
 def are_advancing(samples: Array) -> bool:
-    """Whether many of the latest samples, and hence of those to come, are beyond all before."""
+    """Whether many of the latest samples, and hence of those to come, are beyond all before.
+
+    In a random order the i smallest and k - i largest values of a feature are among the latest with a
+    probability of about LATEST^-k, for each of the k + 1 possible i.
+    """
     first, latest = np.split(samples, [len(samples) - len(samples) // LATEST])
-    beyond = (latest < first.min(axis=0)) | (latest > first.max(axis=0))
-    return bool((beyond.mean(axis=0) >= ADVANCED).any())
+    beyond = ((latest < first.min(axis=0)) | (latest > first.max(axis=0))).sum(axis=0)
+    k = np.arange(len(latest) + 1)
+    is_rare = samples.shape[1] * (k + 1.0) * float(LATEST) ** -k <= BY_CHANCE
+    return bool(((beyond >= ADVANCED * len(latest)) & is_rare[beyond]).any())
 
 
 class Forgetful(WeightsMixin):

@@ -152,7 +152,8 @@ class ODAPartition(StreamPartition):
     -----
     Scale the features to similar variances if none of them should dominate. Unless `forgetting` is
     None, a stream is fitted, too, at 256, 1,024 and 2,048 samples since learning began, where that is
-    better for the latest.
+    better for the latest. Before there are `n_warmup` samples, and ten for each cell, it is fitted at 32
+    and each doubling, with a cell for ten samples; learning then begins again with all samples.
 
     References
     ----------

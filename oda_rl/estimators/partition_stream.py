@@ -34,6 +34,7 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
     converged_: bool
     _run: Run
     _relearn_at = FIT_AT
+    _early: Run | None = None  # the last early fit, when learning has begun again
 
     _lazy_attributes = (
         *("codevectors_", "weights_", "spreads_", "n_codevectors_"),
@@ -92,25 +93,59 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
 
     def _relearn(self, recent: Data) -> None:
         """Take over a fit of all samples of the stream so far, if it is better."""
-        run, state = self._run, self._run.rng.bit_generator.state
-        if self._is_late(len(recent.weight)) or not self._gains(recent):
-            run.rng.bit_generator.state = state  # as if it had not been tried
+        run, early, state = self._run, self._early, self._run.rng.bit_generator.state
+        self._early = None
+        if self._may_be_fitted(len(recent.weight)) and self._gains(recent):
+            self._take_over(*self._fitted(recent, run.settings), recent, early or run)
             return
-        found, codevectors = self._fitted(recent)
+        run.rng.bit_generator.state = state  # as if it had not been tried
+        if early is not None and run.annealer is not None:
+            self._number(run, run.codebook()[0], early)
+            self._changed()
+
+    def _n_waiting(self) -> int:
+        n = max(self.n_warmup, PER_CELL * self.max_codevectors)
+        return n if n <= FIT_AT[-1] else 0
+
+    def _fit_early(self, recent: Data) -> bool:
+        """Fit all samples of the stream so far, with as many cells as they suffice for."""
+        run, n = self._run, len(recent.weight)
+        if not self._has_usual_settings or are_advancing(recent.samples):
+            return False
+        if isinstance(self.scale, str):
+            self._use_scale(scale_by(str(self.scale), recent.samples, recent.weight))
+        few, state = min(run.settings.max_codevectors, n // PER_CELL), run.rng.bit_generator.state
+        found, codevectors = self._fitted(recent, run.settings._replace(max_codevectors=few))
+        run.rng.bit_generator.state = state  # as if there had been no fit
+        found.resume(run.settings)
+        self._take_over(found, codevectors, recent, run)
+        return True
+
+    def _begin_again(self, recent: Data) -> None:
+        self._early, self._n_repeated = self._run, 0
+        self._begin(self._settings(begin=False), self.n_features_in_, self._run.rng)
+
+    def _take_over(self, found: Run, codevectors: Array, recent: Data, old: Run) -> None:
+        """Let a fit of the samples of a stream, with these codevectors, go on in the place of a run."""
         assert found.annealer is not None
         self._counted = self._count_clusters(found.annealer, len(recent.weight))
-        self._follow(found, self._scaled(recent.samples), recent.weight, codevectors)
+        self._follow(found, self._scaled(recent.samples), recent.weight, codevectors, old)
         self._run = found
         self._n_repeated = found.n_seen - len(recent.weight)
         self._changed()
 
-    def _is_late(self, n: int) -> bool:
-        """Whether n samples are too few to be fitted, or the parameters do not allow that."""
+    @property
+    def _has_usual_settings(self) -> bool:
+        """Whether the parameters allow that a stream is fitted."""
+        settings = self._run.settings
+        return settings.finish and settings.max_samples is None and self._run.rehearses
+
+    def _may_be_fitted(self, n: int) -> bool:
+        """Whether n samples suffice for a fit, and the parameters allow it."""
         run, watch = self._run, self._watch
         known = RENEWAL * watch.fitted if watch.begun == 0 else 0.0
-        few = n < max(PER_CELL * run.settings.max_codevectors, known)
-        usual = run.settings.finish and run.settings.max_samples is None and run.rehearses
-        return few or not usual or run.annealer is None
+        enough = n >= max(PER_CELL * run.settings.max_codevectors, known)
+        return enough and self._has_usual_settings and run.annealer is not None
 
     def _gains(self, recent: Data) -> bool:
         """Whether the latest samples are clearly nearer to the codevectors of a fit of all others.
@@ -121,29 +156,41 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
         n, losses = len(recent.weight), self._watch.losses[-(len(recent.weight) // LATEST) :]
         if len(losses) == 0 or are_advancing(recent.samples):
             return False
-        codevectors = self._fitted(recent.take(slice(0, n - n // LATEST)))[1]
+        codevectors = self._fitted(recent.take(slice(0, n - n // LATEST)), self._run.settings)[1]
         latest = recent.take(slice(n - len(losses), n))
         gains = losses - self._losses(PartitionJudge(self._unscaled(codevectors)), latest)
         return bool(gains.mean() > gains.std() / np.sqrt(len(gains)))
 
-    def _fitted(self, data: Data) -> tuple[Run, Array]:
-        """A new run like the present one, fitted to samples, and its codevectors."""
-        run = self._new_run(self._run.settings, self.n_features_in_, self._run.rng)
+    def _fitted(self, data: Data, settings: Settings) -> tuple[Run, Array]:
+        """A new run like the present one with these settings, fitted to samples; its codevectors."""
+        run = self._new_run(settings, self.n_features_in_, self._run.rng)
         run.first = self._run.first
         return run, run.fit(self._scaled(data.samples), data.weight / data.weight.mean())
 
-    def _follow(self, found: Run, samples: Array, weight: Array, codevectors: Array) -> None:
-        """Let a fit to scaled samples, with these codevectors, go on in the place of the present run.
+    def _follow(self, found: Run, samples: Array, weight: Array, codevectors: Array, old: Run) -> None:
+        """Let a fit to scaled samples, with these codevectors, go on in the place of an old run.
 
-        Its cells go on as after a fit (see `continue_from`). Each comes from the old cell that it is
-        in: the nearest to that codevector has its number, and the others have split off from it.
+        Its cells go on as after a fit (see `continue_from`).
         """
-        old, annealer = self._run, found.annealer
+        annealer = found.annealer
+        assert annealer is not None
+        nearest = self._divergence(samples, annealer.codebook.codevectors).argmin(axis=1)
+        continue_from(annealer, samples, weight, nearest)
+        if old.annealer is not None:
+            self._number(found, codevectors, old)
+        found.n_seen, found.n_dropped = self._run.n_seen, old.n_dropped
+        found.seconds += old.seconds
+
+    def _number(self, found: Run, codevectors: Array, old: Run) -> None:
+        """Number the cells of a run, which have these codevectors, after those of an old run.
+
+        Each comes from the old cell that it is in: the nearest to that codevector has its number, and
+        the others have split off from it.
+        """
+        annealer = found.annealer
         assert annealer is not None
         assert old.identities is not None
         book = annealer.codebook
-        nearest = self._divergence(samples, book.codevectors).argmin(axis=1)
-        continue_from(annealer, samples, weight, nearest)
         apart = self._divergence(codevectors, old.codebook()[0])
         number, distance = old.cell_ids[apart.argmin(axis=1)], apart.min(axis=1)
         book["identity"][0] = -1.0 - number
@@ -151,8 +198,6 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
             book["identity"][0, np.where(number == one, distance, np.inf).argmin()] = one
         found.identities = annealer.identities = old.identities
         old.identities.update(book)
-        found.n_seen, found.n_dropped = old.n_seen, old.n_dropped
-        found.seconds += old.seconds
 
     def _choose_scale(self, data: Data) -> None:
         """Find the scale of a stream, if these samples complete its warm-up."""

@@ -61,6 +61,16 @@ def reporting(progress: Progress, verbose: int) -> Iterator[None]:
         _CURRENT.reset(token)
 
 
+@contextmanager
+def silence() -> Iterator[None]:
+    """Print no messages from inside."""
+    token = _CURRENT.set(None)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
 def report(text: str) -> None:
     """Report that a step is done."""
     progress = _CURRENT.get()

@@ -19,7 +19,7 @@ from oda_rl.estimators.drift import (
     Forgetful,
     find_cut,
 )
-from oda_rl.estimators.progress import report
+from oda_rl.estimators.progress import report, silence
 from oda_rl.estimators.targets import Data, Latest, data_schema
 
 # Number of samples in a piece of a stream, and in each of the pieces of the first EARLY_SAMPLES samples
@@ -120,7 +120,8 @@ class Watch:
             with learning():  # not around each single sample, which would take twice as long
                 recent = self.latest.last(since, learner._weights_seen.mean)
                 if waits or not is_due:
-                    self.early = learner._fit_early(recent) or self.early
+                    with silence():  # its temperatures are not those of the stream
+                        self.early = learner._fit_early(recent) or self.early
                 elif self.early:
                     self._begin_again(recent, learner)
                 if is_due and not self.early:

@@ -55,10 +55,10 @@ def _fine_pattern(model: Any) -> Any:
     return model.fit(place, np.floor(place[:, :2]).sum(axis=1) % 3)
 
 
-def make_tree(template: Any, resolutions: Any = None) -> Any:
+def make_tree(template: Any, resolutions: Any = None, **options: Any) -> Any:
     """Make a small tree of estimators like `template`."""
-    limits = {"layers": max(2, len(resolutions or ())), "max_children": 3, "min_support": 10}
-    return MultiResolutionODA(template, resolutions=resolutions, random_state=0, **limits)
+    options |= {"layers": max(2, len(resolutions or ())), "max_children": 3, "min_support": 10}
+    return MultiResolutionODA(template, resolutions=resolutions, random_state=0, **options)
 
 
 def _agent(
@@ -75,9 +75,12 @@ def _agent(
 MAKERS: dict[str, Callable[[], Any]] = {
     "ODAPartition": lambda: ODAPartition(6, finish=True, random_state=0).fit(X),
     "ODAPartition, stream": lambda: _stream(
-        ODAPartition(8, n_warmup=40, scale=np.ones(4), random_state=0)
+        ODAPartition(8, n_warmup=40, scale=np.ones(4), forgetting=None, random_state=0)
     ),
-    "ODAPartition, waiting": lambda: _stream(ODAPartition(8, n_warmup=400, random_state=0)),
+    "ODAPartition, early fit": lambda: _stream(ODAPartition(8, random_state=0)),
+    "ODAPartition, waiting": lambda: _stream(
+        ODAPartition(8, n_warmup=400, forgetting=None, random_state=0)
+    ),
     "ODAPartition, perturbed": lambda: _stream(
         ODAPartition(8, n_warmup=40, bifurcation="perturb", random_state=0)
     ),
@@ -92,7 +95,10 @@ MAKERS: dict[str, Callable[[], Any]] = {
     ).fit(X, np.array(["left", "middle", "right"])[LABELS]),
     "ODARegressor": lambda: ODARegressor(6, local_model="linear", random_state=0).fit(X, Y),
     "ODARegressor, stream": lambda: _stream(ODARegressor(6, n_warmup=40, random_state=0), Y[:, 0]),
-    "ODARegressor, waiting": lambda: _stream(ODARegressor(6, n_warmup=400, random_state=0), Y),
+    "ODARegressor, early fit": lambda: _stream(ODARegressor(6, random_state=0), Y),
+    "ODARegressor, waiting": lambda: _stream(
+        ODARegressor(6, n_warmup=400, forgetting=None, random_state=0), Y
+    ),
     "StochasticVQ": lambda: StochasticVQ(5, random_state=0).fit(X),
     "DeterministicAnnealing": lambda: DeterministicAnnealing(5).fit(X),
     "LVQ": lambda: LVQ(2, random_state=0).fit(X, LABELS),
@@ -108,7 +114,9 @@ MAKERS: dict[str, Callable[[], Any]] = {
     "Tree of outputs": lambda: make_tree(
         ODARegressor(local_model="linear", random_state=0), [PCA(2), None]
     ).fit(X, Y),
-    "Tree, waiting": lambda: _stream(make_tree(ODAPartition(n_warmup=400, random_state=0))),
+    "Tree, waiting": lambda: _stream(
+        make_tree(ODAPartition(n_warmup=400, random_state=0), forgetting=None)
+    ),
     "TwoTimescaleQ": lambda: _agent("TwoTimescaleQ", **AGENT),
     "TwoTimescaleQ, warming up": lambda: _agent("TwoTimescaleQ", steps=100, **AGENT),
     "TwoTimescaleQ, tree": lambda: _agent("TwoTimescaleQ", tree=True, **TREE),

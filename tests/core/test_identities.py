@@ -112,7 +112,8 @@ def test_twins_have_their_parents_number_until_they_separate():
     rng = np.random.default_rng(0)
     centres = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 8.0], [9.0, 8.0]])
     samples = centres[rng.integers(4, size=120_000)] + rng.normal(scale=0.2, size=(120_000, 2))
-    model = ODAPartition(8, bifurcation="perturb", t_min=3.0, cooling=0.7, random_state=0)
+    options = {"bifurcation": "perturb", "t_min": 3.0, "cooling": 0.7, "forgetting": None}
+    model = ODAPartition(8, random_state=0, **options)
     homes = []
     for chunk in np.array_split(samples, 60):
         model.partial_fit(chunk)

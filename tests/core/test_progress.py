@@ -44,10 +44,17 @@ def test_every_temperature_has_a_line_or_few_have(capsys):
 
 
 def test_a_stream_tells_of_its_steps_too(capsys):
-    model = ODAPartition(4, random_state=0, verbose=2, n_warmup=20)
+    model = ODAPartition(4, random_state=0, verbose=2, n_warmup=20, forgetting=None)
     for chunk in np.array_split(np.random.default_rng(0).permutation(X), 5):
         model.partial_fit(chunk)
     assert len(capsys.readouterr().out.splitlines()) == len(model.history_)
+
+
+def test_early_fits_of_a_stream_are_silent(capsys):
+    samples = np.random.default_rng(0).permutation(X)[:70]
+    model = ODAPartition(4, random_state=0, verbose=2).partial_fit(samples)
+    assert model.n_codevectors_ == 4
+    assert "T =" not in capsys.readouterr().out
 
 
 def test_a_fit_after_a_verbose_stream_reports_its_own_seconds(capsys):

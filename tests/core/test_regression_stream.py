@@ -236,7 +236,7 @@ def test_a_stream_is_predicted_well_from_the_first_samples_on():
 @pytest.mark.parametrize("chunk", [1, 7, 60])
 def test_the_plane_is_that_of_the_samples_however_they_came(chunk):
     X, y = sloping(150)
-    model = ODARegressor(random_state=0)
+    model = ODARegressor(random_state=0, forgetting=None)
     for start in range(0, 120, chunk):
         stop = min(start + chunk, 120)
         model.partial_fit(X[start:stop], y[start:stop]).predict(X)

@@ -3,15 +3,17 @@
 import numpy as np
 import pytest
 from model_files import reloaded
-from sklearn.datasets import make_circles
+from sklearn.datasets import make_blobs, make_circles
 from sklearn.decomposition import PCA
 
-from oda_rl import MultiResolutionODA, ODAClassifier, ODARegressor
+from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
 from oda_rl.estimators import stream_watch
+from oda_rl.estimators.drift import are_advancing
 
 KINDS = {
     "classes": lambda **options: ODAClassifier(random_state=0, **options),
     "outputs": lambda **options: ODARegressor(random_state=0, **options),
+    "cells": lambda **options: ODAPartition(random_state=0, **options),
     "tree of classes": lambda **options: MultiResolutionODA(ODAClassifier(), random_state=0, **options),
     "tree of outputs": lambda **options: MultiResolutionODA(ODARegressor(), random_state=0, **options),
 }
@@ -21,6 +23,8 @@ def problem(kind, n, seed=0):
     """Samples of two rings, or of a wave: no plane separates or approximates them."""
     if "classes" in kind:
         return make_circles(n, noise=0.08, factor=0.5, random_state=seed)
+    if kind == "cells":
+        return make_blobs(n, 3, centers=6, cluster_std=0.8, random_state=seed)
     X = np.random.default_rng(seed).uniform(-3.0, 3.0, (n, 1))
     return X, np.sin(2.0 * X[:, 0])
 
@@ -29,8 +33,15 @@ def streamed(kind, X, y, chunk=10, **options):
     """A model that has learned from a stream, in chunks."""
     model = KINDS[kind](**options)
     for i in range(0, len(X), chunk):
-        model.partial_fit(X[i : i + chunk], y[i : i + chunk])
+        learn(model, X[i : i + chunk], y[i : i + chunk])
     return model
+
+
+def learn(model, X, y, **options):
+    """Learn from a chunk, with its targets if the model has any."""
+    if isinstance(model, ODAPartition):
+        return model.partial_fit(X)
+    return model.partial_fit(X, y, **options)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +72,10 @@ def test_after_the_warm_up_it_is_as_if_there_had_been_no_early_fit(kind, monkeyp
     monkeypatch.setattr(stream_watch, "EARLY_AT", 10_000)
     late = streamed(kind, X, y)
     assert early.n_samples_seen_ == late.n_samples_seen_ == 400
-    np.testing.assert_array_equal(early.predict(X), late.predict(X))
+    if kind == "cells":  # their numbers are continued from the early fit
+        np.testing.assert_array_equal(early.codevectors_, late.codevectors_)
+    else:
+        np.testing.assert_array_equal(early.predict(X), late.predict(X))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -69,11 +83,12 @@ def test_chunks_and_files_make_no_difference_to_early_fits(kind):
     X, y = problem(kind, 330)
     model, known = KINDS[kind](), {"classes": [0, 1]} if "classes" in kind else {}
     for i in range(len(X)):
-        model.partial_fit(X[i : i + 1], y[i : i + 1], **known)
+        learn(model, X[i : i + 1], y[i : i + 1], **known)
         if i + 1 in (50, 140, 330):
             model = reloaded(model)
             other = streamed(kind, X[: i + 1], y[: i + 1], chunk=i + 1)
             np.testing.assert_allclose(model.predict(X), other.predict(X), rtol=1e-9)
+            assert model.n_samples_seen_ == i + 1
 
 
 def test_classes_with_few_samples_wait():
@@ -111,3 +126,62 @@ def test_a_long_warm_up_ends_with_the_last_fit():
     X, y = problem("outputs", 1200)
     model = streamed("outputs", X, y, n_warmup=5000)
     assert model.score(*problem("outputs", 500, seed=1)) > 0.95
+
+
+@pytest.mark.parametrize(("n", "k"), [(70, 6), (130, 8), (250, 8)])
+@pytest.mark.parametrize("scale", [None, "standard"])
+def test_cells_of_a_short_stream_are_those_of_a_fit(n, k, scale):
+    X = np.random.default_rng(0).uniform(size=(n + 500, 2)) * [1.0, 3.0]
+    stream = ODAPartition(scale=scale, random_state=0)
+    for x in X[:n]:
+        stream.partial_fit(x[None])
+    assert stream.n_codevectors_ == k
+    fit = ODAPartition(k, scale=scale, random_state=0).fit(X[:n])
+    assert mean_distance(stream, X[n:]) < 1.4 * mean_distance(fit, X[n:])
+
+
+def mean_distance(model, X):
+    """Mean squared distance of samples from their nearest codevector, in units of the data."""
+    return ((X[:, None] - model.codevectors_[None]) ** 2).sum(axis=2).min(axis=1).mean()
+
+
+def test_a_stream_of_many_cells_grows_from_the_beginning_and_keeps_their_numbers():
+    X = np.random.default_rng(0).exponential(size=(1500, 1))
+    model, sizes = ODAPartition(40, random_state=0), []
+    for i in range(0, 1500, 10):
+        before = dict(zip(model.cell_ids_, model.codevectors_, strict=True)) if i else {}
+        model.partial_fit(X[i : i + 10])
+        sizes.append(model.n_codevectors_)
+        assert len(set(model.cell_ids_.tolist())) == len(model.cell_ids_) <= 40
+        assert model.cell_ids_.max() < 40
+        if i in (130, 520, 1030):  # just after a fit: a number has stayed with the nearest cell
+            after = dict(zip(model.cell_ids_, model.codevectors_, strict=True))
+            moved = [abs(after[c] - before[c])[0] for c in before if c in after]
+            assert len(moved) > 0.5 * len(before)
+            assert np.median(moved) < 0.3
+    assert sizes[5] <= sizes[10] <= sizes[20] <= sizes[40] <= sizes[80] <= 40
+    assert sizes[10] >= 6
+    assert sizes[60] > 30
+
+
+@pytest.mark.parametrize("options", [{"rehearse": False}, {"finish": False}, {"max_codevectors": 500}])
+def test_cells_whose_annealing_goes_on_are_not_fitted_early(options):
+    X, _ = problem("cells", 90)
+    model = ODAPartition(random_state=0).set_params(**options).partial_fit(X)
+    assert model.n_codevectors_ == 1
+
+
+def test_samples_that_advance_are_not_fitted_early():
+    X = np.cumsum(np.random.default_rng(0).exponential(size=(90, 1)), axis=0)
+    assert ODAPartition(random_state=0).partial_fit(X).n_codevectors_ == 1
+    plane = ODARegressor(random_state=0).partial_fit(X, np.sin(0.3 * X[:, 0]))
+    assert plane.temperature_ == np.inf
+
+
+@pytest.mark.parametrize("d", [1, 10, 100])
+def test_samples_in_random_order_rarely_seem_to_advance(d):
+    for n in (32, 64, 128, 256):
+        rngs = [np.random.default_rng(seed) for seed in range(200)]
+        assert np.mean([are_advancing(rng.normal(size=(n, d))) for rng in rngs]) < 0.03
+        if n > 32 or d < 100:  # a few of so many features are beyond by chance
+            assert are_advancing(np.arange(n)[:, None] + rngs[0].normal(size=(n, d)))
