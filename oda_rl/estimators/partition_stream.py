@@ -122,8 +122,9 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
         return True
 
     def _begin_again(self, recent: Data) -> None:
-        self._early, self._n_repeated = self._run, 0
+        self._early, self._n_repeated = self._run, self._run.n_seen - len(recent.weight)
         self._begin(self._settings(begin=False), self.n_features_in_, self._run.rng)
+        self._run.n_seen = self._n_repeated
 
     def _take_over(self, found: Run, codevectors: Array, recent: Data, old: Run) -> None:
         """Let a fit of the samples of a stream, with these codevectors, go on in the place of a run."""

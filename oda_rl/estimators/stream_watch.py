@@ -62,7 +62,9 @@ class Watch:
     @property
     def left(self) -> int:
         """Number of samples to the end of the current piece."""
-        start = self.count - self.waiting - self.begun
+        # Long pieces must end where losses are compared.
+        begun = -(-self.begun // PIECE_SAMPLES) * PIECE_SAMPLES
+        start = self.count - self.waiting - begun
         return (PIECE_SAMPLES if self.begun < 0 else _piece_from(start)) - self.waiting
 
     def expect(self, n: int, fitted: float, blind: float) -> None:
@@ -114,20 +116,24 @@ class Watch:
     def _relearn(self, learner: Forgetful, start: int) -> None:
         before, since = max(start - self.begun, -REGROWTH * self.begun), self.count - self.begun
         is_due = any(before < at <= since for at in learner._relearn_at)
-        waits = self.begun == self.fitted == 0 and since < learner._n_waiting()
-        doubled = since >= EARLY_AT and since & (since - 1) == 0
+        is_fresh = self.begun > 0 or self.begun == self.fitted == 0
+        waits = is_fresh and since < learner._n_waiting()
+        doubled = since >= EARLY_AT and since.bit_length() > int(before).bit_length()
         if is_due or (doubled and (waits or self.early)):
             with learning():  # not around each single sample, which would take twice as long
                 recent = self.latest.last(since, learner._weights_seen.mean)
                 if waits or not is_due:
-                    with silence():  # its temperatures are not those of the stream
-                        self.early = learner._fit_early(recent) or self.early
+                    self._fit_early(recent, learner)
                 elif self.early:
                     self._begin_again(recent, learner)
                 if is_due and not self.early:
                     learner._relearn(recent)
         self.early = self.early and since < learner._relearn_at[-1]
         self.latest.n = self._n_latest(learner._relearn_at)
+
+    def _fit_early(self, recent: Data, learner: Forgetful) -> None:
+        with silence():  # its temperatures are not those of the stream
+            self.early = learner._fit_early(recent) or self.early
 
     def _begin_again(self, recent: Data, learner: Forgetful) -> None:
         """Let all samples of the stream be learned once more, as if there had been no early fit."""
@@ -169,9 +175,13 @@ class Watch:
         # would make the new codebook span the data of both sides.
         with learning():
             recent = self.latest.last(max(1, min(self.count, len(self.losses) - STEP)))
-            learner._restart(recent._replace(weight=learner._begin_weights(recent.weight)))
+            recent = recent._replace(weight=learner._begin_weights(recent.weight))
+            learner._restart(recent)
             learner._count_weights()
-        self.losses, self.begun, self.early = self.losses[:0], self.count, False
+            n = len(recent.weight)
+            self.losses, self.begun, self.early = self.losses[:0], self.count - n, False
+            if n < learner._n_waiting():
+                self._fit_early(recent, learner)
 
     def get_state(self) -> dict[str, Any]:
         """Return the state as plain values and arrays, for a model file."""

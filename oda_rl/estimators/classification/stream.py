@@ -38,7 +38,8 @@ class StreamClassifier(Forgetful, CodebookClassifier):
         """Begin to learn from a stream."""
         self._session = ClassSession(settings, n_features, rng)
         if self.rule == "bayes" and self.forgetting is not None:
-            begin_mixing(self._session)
+            # after a change the stream may change again
+            begin_mixing(self._session, PATIENCE if self._watch.begun > 0 else 0)
 
     def _learn(self, data: Data) -> None:
         self._session.observe(data)
@@ -83,6 +84,7 @@ class StreamClassifier(Forgetful, CodebookClassifier):
         old = self._session
         self._begin(old.settings, old.n_features, old.rng)
         self._session.insert_classes(list(range(old.n_classes)))
+        self._session.n_seen = old.n_seen - len(recent.weight)
 
 
 def fit_of_stream(session: ClassSession, data: Data, losses: Array, estimator: Any) -> ClassSession:
@@ -109,9 +111,13 @@ def fit_of_stream(session: ClassSession, data: Data, losses: Array, estimator: A
 
 
 def early_fit(session: ClassSession, data: Data, estimator: Any) -> ClassSession | None:
-    """A fit of all samples of a stream so far, which waits for more; None if a class has too few."""
+    """A fit of all samples of a stream so far, which waits for more; None if a class has too few.
+
+    There is none either if cells have followed slow changes of the stream, which will go on.
+    """
     data = data.take(np.flatnonzero(data.weight > 0.0))
-    if np.bincount(data.targets, minlength=session.n_classes).min() < FEWEST:
+    few = np.bincount(data.targets, minlength=session.n_classes).min() < FEWEST
+    if few or session.following.memory > 0.0 or len(data.weight) < RENEWAL * session.n_fitted:
         return None
     state = session.rng.bit_generator.state
     found = _fitted(session, data, estimator)

@@ -148,7 +148,7 @@ class ODARegressor(StreamRegressor):
     A stream is fitted, too, at 256 and 1,024 samples since learning began, without a kernel machine; if
     inputs advance, only where that predicts the latest better. Then cells rest until a change is found.
     Before `n_warmup` samples, fits at 32 and each doubling predict, unless inputs advance; learning then
-    begins again with all samples, as if there had been none of these.
+    begins again with all samples, as if there had been none of these. So it is after a change.
 
     Predictions are clipped at a tenth of the range of the outputs seen beyond that range. `fit` clips
     inputs at a quarter of their range beyond it, where the range is that of all samples but the

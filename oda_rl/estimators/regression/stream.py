@@ -55,8 +55,10 @@ class StreamRegressor(Forgetful, CodebookRegressor):
         return True
 
     def _begin_again(self, recent: Data) -> None:
-        self._run = self._run.untrained(self._run.models)
+        old = self._run
+        self._run = old.untrained(old.models)
         self._run.resume(self._annealing())
+        self._run.n_seen = old.n_seen - len(recent.weight)
 
     def _judge(self) -> Predictor | None:
         return None if self._run.annealer is None else self._run.predictor.frozen()
@@ -67,11 +69,8 @@ class StreamRegressor(Forgetful, CodebookRegressor):
         return bounded_losses((judge.outputs(data.samples) - data.targets) / deviation)
 
     def _restart(self, recent: Data) -> None:
-        old = self._run
-        self._run = old.untrained(old.models)
-        self._run.observe(np.hstack(recent[:2]), recent.weight)
-        self._run.n_seen = old.n_seen
-        self._changed()
+        self._begin_again(recent)
+        self._learn(recent)
 
 
 def fit_of_stream(run: RegressionRun, settings: Settings, data: Data, losses: Array) -> RegressionRun:
@@ -95,7 +94,8 @@ def fit_of_stream(run: RegressionRun, settings: Settings, data: Data, losses: Ar
 
 def early_fit(run: RegressionRun, settings: Settings, data: Data) -> RegressionRun | None:
     """A fit of all samples of a stream so far, which waits for more; None if there should be none."""
-    if not run.will_rest or are_advancing(data.samples) or not (data.weight > 0.0).any():
+    few = len(data.weight) < RENEWAL * run.n_fitted or not (data.weight > 0.0).any()
+    if few or not run.will_rest or are_advancing(data.samples):
         return None
     state = run.rng.bit_generator.state
     found = _fitted(run, settings, without_copies(data))

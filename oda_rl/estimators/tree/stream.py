@@ -172,26 +172,21 @@ class StreamTree(Forgetful, TreeEstimator):
         return True
 
     def _begin_again(self, recent: Data) -> None:
-        self._rng, self.n_samples_seen_ = self._generator(), 0
-        self._waiting = recent.take(slice(0, 0))
+        self._rng, self._waiting = self._generator(), recent.take(slice(0, 0))
+        self.n_samples_seen_ -= len(recent.weight)
 
     def _restart(self, recent: Data) -> None:
-        seen = self.n_samples_seen_
         self._begin_again(recent)
         self._learn(recent)
-        self.n_samples_seen_ = seen
         self._relearn(recent)
 
     def _relearn(self, recent: Data) -> None:
-        """Regrow the tree from these samples, as `fit` does.
+        """Regrow the tree from these samples, as `fit` does, unless it still waits for samples.
 
         The previous tree is kept if the new one has clearly larger errors on the last third of the
-        samples, for example because too much was pruned. A tree that still waits for samples after a
-        change waits no longer, unless feature maps are given, which may need them.
+        samples, for example because too much was pruned.
         """
         if self._waiting is not None:
-            if self._n_waiting() > 0:
-                self._fit_early(recent)
             return
         settings, before = self._settings(begin=False), self._session
         before.conclude()
