@@ -1,7 +1,8 @@
 """Concept drift: if losses on a stream rise, learning restarts from the latest samples."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -115,6 +116,16 @@ def are_advancing(samples: Array) -> bool:
     k = np.arange(len(latest) + 1)
     is_rare = samples.shape[1] * (k + 1.0) * float(LATEST) ** -k <= BY_CHANCE
     return bool(((beyond >= ADVANCED * len(latest)) & is_rare[beyond]).any())
+
+
+@contextmanager
+def restoring_state(rng: np.random.Generator) -> Iterator[None]:
+    """Draw from a generator inside, and let it continue as if it had not been used."""
+    state = rng.bit_generator.state
+    try:
+        yield
+    finally:
+        rng.bit_generator.state = state
 
 
 class Forgetful(WeightsMixin):

@@ -10,7 +10,7 @@ from oda_rl.codebook.continuing import continue_from
 from oda_rl.estimators.base import StreamEstimator
 from oda_rl.estimators.clusters import ClustersMixin
 from oda_rl.estimators.codebook_estimator import CodebookEstimator, PartitionJudge
-from oda_rl.estimators.drift import LATEST, RENEWAL, Forgetful, are_advancing
+from oda_rl.estimators.drift import LATEST, RENEWAL, Forgetful, are_advancing, restoring_state
 from oda_rl.estimators.feature_scaling import scale_by
 from oda_rl.estimators.one_sample import observe_one
 from oda_rl.estimators.session import Run
@@ -114,9 +114,9 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
             return False
         if isinstance(self.scale, str):
             self._use_scale(scale_by(str(self.scale), recent.samples, recent.weight))
-        few, state = min(run.settings.max_codevectors, n // PER_CELL), run.rng.bit_generator.state
-        found, codevectors = self._fitted(recent, run.settings._replace(max_codevectors=few))
-        run.rng.bit_generator.state = state  # as if there had been no fit
+        few = min(run.settings.max_codevectors, n // PER_CELL)
+        with restoring_state(run.rng):
+            found, codevectors = self._fitted(recent, run.settings._replace(max_codevectors=few))
         found.resume(run.settings)
         self._take_over(found, codevectors, recent, run)
         return True

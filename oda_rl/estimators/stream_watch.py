@@ -101,7 +101,8 @@ class Watch:
         self.waiting += n
         if left > 0:
             return
-        self._add_losses(self.latest.last(self.waiting, learner._weights_seen.mean), learner)
+        if self.judge is not None:
+            self._add_losses(self.latest.last(self.waiting, learner._weights_seen.mean), learner)
         start, self.judge, self.waiting = self.count - self.waiting, None, 0
         if learner._relearn_at:
             self._relearn(learner, start)
@@ -109,9 +110,8 @@ class Watch:
             self._compare(learner)
 
     def _add_losses(self, piece: Data, learner: Forgetful) -> None:
-        if self.judge is not None:
-            losses = learner._losses(self.judge, piece)
-            self.losses = np.concatenate([self.losses, losses])[-LONGEST:]
+        losses = learner._losses(self.judge, piece)
+        self.losses = np.concatenate([self.losses, losses])[-LONGEST:]
 
     def _relearn(self, learner: Forgetful, start: int) -> None:
         before, since = max(start - self.begun, -REGROWTH * self.begun), self.count - self.begun
@@ -143,7 +143,8 @@ class Watch:
             piece = recent.take(slice(start, start + _piece_from(start)))
             self.judge = learner._judge()
             learner._learn(piece)
-            self._add_losses(piece, learner)
+            if self.judge is not None:
+                self._add_losses(piece, learner)
             start += len(piece.weight)
         self.judge = None
 

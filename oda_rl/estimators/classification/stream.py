@@ -19,7 +19,7 @@ from oda_rl.estimators.classification.judging import (
 )
 from oda_rl.estimators.classification.one_sample import learn_few
 from oda_rl.estimators.classification.session import ClassSession
-from oda_rl.estimators.drift import LATEST, RENEWAL, Forgetful
+from oda_rl.estimators.drift import LATEST, RENEWAL, Forgetful, restoring_state
 from oda_rl.estimators.targets import Data
 
 # Numbers of samples of a stream, since learning began, at which a fit of all of them is tried, unless a
@@ -39,7 +39,7 @@ class StreamClassifier(Forgetful, CodebookClassifier):
         self._session = ClassSession(settings, n_features, rng)
         if self.rule == "bayes" and self.forgetting is not None:
             # after a change the stream may change again
-            begin_mixing(self._session, PATIENCE if self._watch.begun > 0 else 0)
+            begin_mixing(self._session, PATIENCE if self._watch.drifts else 0)
 
     def _learn(self, data: Data) -> None:
         self._session.observe(data)
@@ -62,8 +62,10 @@ class StreamClassifier(Forgetful, CodebookClassifier):
         return self._session.following.is_quick
 
     def _restart(self, recent: Data) -> None:
-        self._session = restarted(self._session, recent, self.rule)
-        self._changed()
+        memory = self._session.following.memory
+        self._begin_again(recent)
+        self._learn(recent)
+        limit_memory(self._session, memory)  # slow changes continue
 
     def _relearn(self, recent: Data) -> None:
         self._session = fit_of_stream(self._session, recent, self._watch.losses, self)
@@ -119,9 +121,8 @@ def early_fit(session: ClassSession, data: Data, estimator: Any) -> ClassSession
     few = np.bincount(data.targets, minlength=session.n_classes).min() < FEWEST
     if few or session.following.memory > 0.0 or len(data.weight) < RENEWAL * session.n_fitted:
         return None
-    state = session.rng.bit_generator.state
-    found = _fitted(session, data, estimator)
-    session.rng.bit_generator.state = state  # as if there had been no fit
+    with restoring_state(session.rng):
+        found = _fitted(session, data, estimator)
     found.n_seen = session.n_seen
     return found
 
@@ -131,16 +132,4 @@ def _fitted(session: ClassSession, data: Data, estimator: Any) -> ClassSession:
     new = ClassSession(session.settings, session.n_features, session.rng)
     weight = data.weight / data.weight.mean()
     fit_classes(new, data._replace(weight=weight), session.n_classes, estimator)
-    return new
-
-
-def restarted(session: ClassSession, recent: Data, rule: str) -> ClassSession:
-    """A session like this one that has learned from the recent samples of a stream alone."""
-    new = ClassSession(session.settings, session.n_features, session.rng)
-    if rule == "bayes":
-        begin_mixing(new, PATIENCE)  # the stream may change again
-    new.insert_classes(list(range(session.n_classes)))
-    new.observe(recent)
-    limit_memory(new, session.following.memory)  # slow changes continue
-    new.n_seen = session.n_seen
     return new

@@ -6,7 +6,14 @@ import numpy as np
 
 from oda_rl._types import Array
 from oda_rl.estimators.copies import without_copies
-from oda_rl.estimators.drift import LATEST, RENEWAL, Forgetful, are_advancing, bounded_losses
+from oda_rl.estimators.drift import (
+    LATEST,
+    RENEWAL,
+    Forgetful,
+    are_advancing,
+    bounded_losses,
+    restoring_state,
+)
 from oda_rl.estimators.one_sample import observe_one
 from oda_rl.estimators.regression.base import CodebookRegressor
 from oda_rl.estimators.regression.one_sample import PreparedOutputs, row_of
@@ -97,9 +104,8 @@ def early_fit(run: RegressionRun, settings: Settings, data: Data) -> RegressionR
     few = len(data.weight) < RENEWAL * run.n_fitted or not (data.weight > 0.0).any()
     if few or not run.will_rest or are_advancing(data.samples):
         return None
-    state = run.rng.bit_generator.state
-    found = _fitted(run, settings, without_copies(data))
-    run.rng.bit_generator.state = state  # as if there had been no fit
+    with restoring_state(run.rng):
+        found = _fitted(run, settings, without_copies(data))
     found.n_seen = run.n_seen
     return found
 
@@ -126,8 +132,7 @@ def _predicts_better(run: RegressionRun, settings: Settings, data: Data, losses:
     first, latest = data.take(slice(0, n - n // LATEST)), data.take(slice(n - len(losses), n))
     if len(losses) == 0 or not (first.weight > 0.0).any():
         return False
-    state = run.rng.bit_generator.state
-    fitted = _fitted(run, settings, without_copies(first))
-    run.rng.bit_generator.state = state  # as if it had not been tried
+    with restoring_state(run.rng):
+        fitted = _fitted(run, settings, without_copies(first))
     errors = (fitted.predict(latest.samples) - latest.targets) / run.scaling.deviation[run.n_inputs :]
     return float(bounded_losses(errors).mean()) < float(losses.mean())
