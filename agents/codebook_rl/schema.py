@@ -161,9 +161,14 @@ class _Room(NamedTuple):
     def leads(self, state: Any, sizes: Sizes) -> None:
         """Check that each state-action pair of a table led to a state, or to the end of an episode."""
         place, rows = self._rows(state)
-        led_to = rows.get("next", np.empty(0))
-        right = bool(np.all((led_to >= -1) & (led_to < self.n_states) & (led_to % 1 == 0)))
-        expect(right, place, "has an invalid next state", f"states from 0 to {self.n_states - 1}, or -1")
+        states = f"states from 0 to {self.n_states - 1}, or -1"
+        for name in ("next", "outcome"):
+            led_to = rows.get(name, np.empty(0))
+            right = bool(np.all((led_to >= -1) & (led_to < self.n_states) & (led_to % 1 == 0)))
+            expect(right, place, "has an invalid next state", states)
+        share = rows.get("share", np.empty(0))
+        right = bool(np.all((share >= 0.0) & (share <= LARGEST_RATE)))
+        expect(right, place, "has invalid shares of next states", "numbers from 0 to 1")
 
     def remembers(self, state: Any, sizes: Sizes) -> None:
         """Check that the memory of the last step refers to branches and cells that exist."""

@@ -135,7 +135,13 @@ DENSE = 31
 # all others: infinite once an episode has terminated
 CENTRE = 32
 VOTES = 33
-N_FIGURES = 34
+# The step at which a table's values are computed from below again, and 1 if that is often enough for
+# them to change in no other way (`rules.outcomes`)
+NEXT_FROM_BELOW = 34
+SETTLED = 35
+# The running mean of the novelty of the first states of episodes
+FIRST_NOVELTY = 36
+N_FIGURES = 37
 # If errors are monitored, a running mean for every cell and the weight of each mean follow the figures.
 
 # The tally, int64: searches of the codebook, and their comparisons with planes and distances to cells

@@ -30,11 +30,26 @@ def votes(rewards):
     return lead
 
 
+def by_value(states, values):
+    """States in the order of falling values, by a Shell sort."""
+    found, gap = list(states), len(states) // 2
+    while gap > 0:
+        for i in range(gap, len(found)):
+            state, j = found[i], i
+            while j >= gap and values[found[j - gap]] < values[state]:
+                found[j] = found[j - gap]
+                j -= gap
+            found[j] = state
+        gap //= 2
+    return found
+
+
 class Table:
     """Watkins' Q(lambda) with dutch traces, George and Powell's stepsizes, and a novelty beside it.
 
     The novelty of a pair, and its value where it has always had one outcome, are made anew when it is
-    visited, and again as the last pairs are gone through backward, ten for each step.
+    visited, and again as the last pairs are gone through backward, ten for each step. Values of pairs
+    with up to four outcomes are computed from below; if that is often, they else only rise.
     """
 
     def __init__(self, n_states, n_actions, seed, lam, gamma_halving):
@@ -48,6 +63,7 @@ class Table:
         self.outcomes, self.recent, self.waiting = {}, [], 0
         self.rewards, self.mean, self.dense = [], 0.0, None  # whether rewards are dense, once known
         self.in_step = 0  # 1 while a step is learned from
+        self.shares, self.settled, self.next_from_below, self.first_novelty = {}, False, 0, 0.0
 
     @property
     def gamma(self):
@@ -77,6 +93,8 @@ class Table:
         draws = self.rng.random(4)
         if begins or draws[0] < 0.01:
             self.exploring = draws[1] < 2 * 0.03 * self.novelty[state].max()
+            if begins:
+                self.first_novelty += 0.1 * (self.novelty[state].max() - self.first_novelty)
         action = argmax(self.novelty[state] if self.exploring else values, draws[3])
         self.exploratory = values[action] < values.max()
         return action
@@ -96,8 +114,13 @@ class Table:
     def renew(self, pair):
         after, reward = self.outcomes[pair][-1]
         end = after is None
-        self.novelty[pair] = self.visits[pair] ** -0.5 + 0.97 * (0 if end else self.novelty[after].max())
-        if len(set(self.outcomes[pair])) == 1:
+        newest = self.first_novelty if end else self.novelty[after].max()
+        self.novelty[pair] = self.visits[pair] ** -0.5 + 0.97 * newest
+        if self.settled and self.is_known(pair):
+            value = self.expected(pair, self.q.max(axis=1))
+            if value > self.q[pair] or self.visits[pair] == 1:
+                self.q[pair] = value
+        elif len(set(self.outcomes[pair])) == 1:
             self.q[pair] = reward - self.centre + self.gamma * (0 if end else self.q[after].max())
 
     def look_back(self, ended):
@@ -115,12 +138,56 @@ class Table:
         alpha = self.stepsize(pair, error)
         if self.dense and self.visits[pair] > 25:
             self.mean += 0.01 * alpha * error
-        self.trace[pair] += alpha * (1 - self.trace[pair])
+        self.record(pair, after, reward, alpha)
+        if not (self.settled and self.is_known(pair)):
+            self.trace[pair] += alpha * (1 - self.trace[pair])
         self.q += error * self.trace
         self.outcomes.setdefault(pair, []).append((after, reward))
         self.recent.append(pair)
         self.waiting += 1
         self.known, self.in_step = self.known + 1, 0
+
+    def record(self, pair, after, reward, alpha):
+        """The share and the mean reward of each outcome of a pair."""
+        rate, own = max(1 / self.visits[pair], min(alpha, 0.05)), self.shares.setdefault(pair, {})
+        for end, (share, gain) in list(own.items()):
+            own[end] = share * (1 - rate), gain
+            if share * (1 - rate) < 1e-3:
+                del own[end]
+        if after in own or len(own) < 4:
+            share, gain = own.get(after, (0, 0))
+            own[after] = share + rate, (share * gain + rate * reward) / (share + rate)
+
+    def is_known(self, pair):
+        return sum(share for share, _ in self.shares.get(pair, {}).values()) >= 0.99
+
+    def expected(self, pair, values):
+        own = self.shares[pair].items()
+        total = sum(share for _, (share, _) in own)
+        after = [w * (r + (0 if s is None else self.gamma * values[s])) for s, (w, r) in own]
+        return sum(after) / total
+
+    def compute_from_below(self):
+        """Value iteration from below over what is known of the pairs."""
+        n_states, n_actions = self.q.shape
+        pairs = [pair for pair in np.ndindex(*self.q.shape) if self.is_known(pair)]
+        visited = by_value(np.flatnonzero(self.visits.any(axis=1)), self.q.max(axis=1))
+        lowest = min([0, *(r for own in self.shares.values() for _, r in own.values())])
+        kept = self.q.copy()
+        for pair in pairs:
+            kept[pair] = lowest / (1 - self.gamma)
+        values, change, n_sweeps = kept.max(axis=1), np.inf, 0
+        while n_sweeps < 300 and change > 1e-3 * abs(self.q).max():
+            before, n_sweeps = values.copy(), n_sweeps + 1
+            for s in visited:
+                own = [self.expected((s, a), values) for a in range(n_actions) if (s, a) in pairs]
+                values[s] = max([values[s], *own])
+            change = (values - before).max()
+        pause = n_actions * max(len(visited) * (1 + n_sweeps), n_states / 10) / 100
+        settles = change <= 1e-3 * abs(self.q).max()
+        self.next_from_below, self.settled = self.steps + pause, settles and pause <= 1000
+        for pair in pairs if settles else ():
+            self.q[pair] = self.expected(pair, values)
 
     def run(self, env, seed, n_steps):
         state, _ = env.reset(seed=seed)
@@ -130,6 +197,10 @@ class Table:
             values = self.q[after].copy()  # the next action is chosen by the values before this step
             self.learn((state, action), reward, values.max(), None if terminated else int(after))
             self.look_back(terminated or truncated)
+            if self.dense:
+                self.settled = False
+            elif self.steps >= self.next_from_below:
+                self.compute_from_below()
             if terminated or truncated:
                 self.trace[:] = 0.0
                 self.rng.random(4)

@@ -29,30 +29,13 @@ When a pair is visited, its U is computed again from the state that it last led 
 stepsize of 1, if the pair has always led to the same state and reward. At the end of an episode, or
 after 100 steps, the last visited pairs are replayed in this way, backward, ten for each step made since
 the last replay. So what was found at the end of a long path has reached the values at its beginning when
-the next episode starts.
+the next episode starts. If pairs have led to few states each, `rules.outcomes` computes their values
+from below now and then; in between, visits and replays only raise Q, to what the outcomes let expect.
 
-Dense rewards
--------------
-If the reward changes from step to step and episodes never terminate, values are large sums that hardly
-depend on the action: learning them takes long, and the little that depends on the action is lost in
-their noise. So if no episode terminated in the first `LOOK` steps, and no reward was that of most of
-them, the values leave out a mean reward c from then on,
-
-    delta = (r - c) + gamma max_b Q(s', b) - Q(s, a),       c <- c + 0.01 alpha delta
-
-which begins at the mean of the first `LOOK` rewards, and approaches that of the greedy policy, however
-much the behaviour explores. Errors of the first `GROWING` visits of a pair do not count: their sum is
-how much its value grows, and with many pairs all these sums would drive c far above any mean reward.
-The discount factor is also smaller at first (`traces.find_discount`). Without terminations, all
-values lack the same c / (1 - gamma), and the greedy policy is the same. If an episode terminates, c is
-given up for good. If it was a gain, it is added to the values again; a loss is not, since the values of
-actions that are not chosen would stay too low.
+If rewards are dense and episodes never end, values leave out a mean reward (`rules.reward_centre`).
 
 References
 ----------
-Naik, Wan, Tomar and Sutton, "Reward centering", Reinforcement Learning Conference, 2024. Boyer and
-Moore, "MJRTY: a fast majority vote algorithm", in "Automated Reasoning", 1991, on the most frequent
-reward.
 Watkins, "Learning from Delayed Rewards", 1989. George and Powell, "Adaptive stepsizes for recursive
 estimation with applications in approximate dynamic programming", Machine Learning 65, 2006, eq. 25. Lin,
 "Self-improving reactive agents based on reinforcement learning, planning and teaching", Machine
@@ -61,14 +44,27 @@ Learning 8, 1992 (backward replay of experience).
 
 import math
 
-import numpy as np
-
 from oda_rl._jit import inline_kernel, lean_kernel
 from oda_rl.agents.action_choice import argmax_random, index_of_largest
 from oda_rl.agents.bounds import LARGEST_ERROR
 from oda_rl.agents.codebook_rl import state as names
 from oda_rl.agents.codebook_rl.association import activate_cells, remember
+from oda_rl.agents.codebook_rl.rules import outcomes
+from oda_rl.agents.codebook_rl.rules.outcomes import (
+    follow_from_below,
+    has_outcomes,
+    is_settled,
+    largest_of_rows,
+    raise_value,
+    record_outcome,
+)
 from oda_rl.agents.codebook_rl.rules.q_lambda import record_error
+from oda_rl.agents.codebook_rl.rules.reward_centre import (
+    GROWING,
+    find_centre,
+    follow_rewards,
+    move_centre,
+)
 from oda_rl.agents.codebook_rl.rules.traces import (
     catch_up,
     clear_traces,
@@ -98,18 +94,14 @@ NOVELTY_SHARE = 2.0
 FORGETTING = 0.9
 # Probability per step that the choice between novelty and values is drawn again
 TURN = 0.01
+# Stepsize of the mean novelty of the first state of an episode
+FIRST_RATE = 0.1
 # Pairs stored for replay; maximum number of steps between replays; pairs replayed per step made since
 N_RECENT = 2000
 LONGEST_WAIT = 100
 REPEATS = 10
 # Stored in place of the next state of a pair if that was terminal
 THE_END = -1.0
-# Steps after which it is known whether rewards are dense; share of them by which those with the most
-# frequent reward may outnumber the others; ratio of the stepsize of the mean reward to that of values;
-# visits of a pair whose errors do not count for the mean reward
-LOOK, LEAD, CENTRE_RATE, GROWING = 1000.0, 0.1, 0.01, 25.0
-# Steps in which the discount rises if rewards are dense (`traces.find_discount`)
-SHORT_STEPS = 10_000.0
 
 
 def fields(sizes):
@@ -131,6 +123,7 @@ def fields(sizes):
         "next": (n_actions, "mean"),
         "reward": (n_actions, "mean"),
         "varied": (n_actions, "mean"),
+        **outcomes.fields(sizes),
     }
 
 
@@ -150,12 +143,9 @@ def first_novelty(state):
 
 
 @inline_kernel
-def largest_of_rows(block, first, n, place):
-    """The largest entry at `place` in `n` rows of a branch, from row `first` on."""
-    largest = block[first, place]
-    for a in range(1, n):
-        largest = max(largest, block[first + a, place])
-    return largest
+def first_outcome(state):
+    """The first row of the payload with the outcomes of pairs (`rules.outcomes`)."""
+    return first_novelty(state) + 7 * open_scratch(state).values.shape[0]
 
 
 @inline_kernel
@@ -168,8 +158,11 @@ def choose(state, env, begins, place, draws):
         scratch.values.shape[0],
     )
     if begins or draws[0] < TURN:
-        share = NOVELTY_SHARE / NOVELTY_BOUND
-        memory.exploring[env] = draws[1] < share * largest_of_rows(block, first, n_actions, place)
+        novelty = largest_of_rows(block, first, n_actions, place)
+        memory.exploring[env] = draws[1] < NOVELTY_SHARE / NOVELTY_BOUND * novelty
+        if begins:
+            figures = open_numbers(state).figures
+            figures[names.FIRST_NOVELTY] += FIRST_RATE * (novelty - figures[names.FIRST_NOVELTY])
     action = argmax_random(scratch.values, draws[3])
     if memory.exploring[env]:
         for a in range(n_actions):
@@ -199,23 +192,16 @@ def find_stepsize(block, pair, n_actions, extra, place, error):
     return alpha
 
 
-@inline_kernel
-def find_centre(state):
-    """The mean reward that values leave out; 0 unless rewards are dense."""
-    figures = open_numbers(state).figures
-    return figures[names.CENTRE] if figures[names.DENSE] > 0.0 else 0.0
-
-
 @lean_kernel
 def renew(state, pair):
-    """Compute the novelty of a pair again, and its value if its next state and reward never changed."""
+    """Compute the novelty of a pair again, and its value if its outcomes are known or never changed."""
     branches, numbers = open_branches(state), open_numbers(state)
     n_actions, width = open_scratch(state).values.shape[0], numbers.counters[names.WIDTH]
     cell, taken = pair // n_actions, pair % n_actions
     branch, place = cell // width, cell % width
     block, novelty = branches.payload[branch], first_novelty(state)
     led_to = novelty + 4 * n_actions + taken
-    cell, best, newest = int(block[led_to, place]), 0.0, 0.0
+    cell, best, newest = int(block[led_to, place]), 0.0, numbers.figures[names.FIRST_NOVELTY]
     if cell >= 0:
         catch_up(state, cell // width)
         after = branches.payload[cell // width]
@@ -223,7 +209,9 @@ def renew(state, pair):
         newest = largest_of_rows(after, novelty, n_actions, cell % width)
     visits = block[n_actions + taken, place]
     block[novelty + taken, place] = 1.0 / math.sqrt(visits) + NOVELTY_DISCOUNT * newest
-    if block[led_to + 2 * n_actions, place] == 0.0:
+    if is_settled(state, block, first_outcome(state), taken, place):
+        raise_value(state, first_outcome(state), branch, place, taken)
+    elif block[led_to + 2 * n_actions, place] == 0.0:
         catch_up(state, branch)
         reward = block[led_to + n_actions, place] - find_centre(state)
         block[taken, place] = reward + find_discount(state) * best
@@ -242,41 +230,6 @@ def replay_pairs(state, env, pair, ended):
         for i in range(min(n + 1, N_RECENT, REPEATS * memory.waiting[env])):
             renew(state, recent[(n - i) % N_RECENT])
         memory.waiting[env] = 0
-
-
-@lean_kernel
-def add_centre(state):
-    """Give up the mean reward that values leave out: if it is a gain, they contain it again."""
-    branches, lost = open_branches(state), max(find_centre(state), 0.0) / (1.0 - find_discount(state))
-    open_numbers(state).figures[names.DENSE] = 0.0
-    for k in range(branches.payload.shape[0]):
-        catch_up(state, k)
-        values = branches.payload[k, : open_scratch(state).values.shape[0]]
-        for a in range(values.shape[0]):
-            for i in range(values.shape[1]):
-                values[a, i] += lost
-
-
-@inline_kernel
-def follow_rewards(state, reward, terminated):
-    """Determine from the first rewards whether they are dense, and what their mean is."""
-    figures = open_numbers(state).figures
-    if figures[names.VOTES] == np.inf:  # an episode has terminated
-        return
-    if terminated:
-        figures[names.VOTES] = np.inf
-        if figures[names.DENSE] > 0.0:
-            add_centre(state)
-        return
-    n = figures[names.KNOWN_STEPS] + 1.0
-    if n > LOOK:
-        return
-    figures[names.CENTRE] += (reward - figures[names.CENTRE]) / n
-    if figures[names.VOTES] == 0.0:
-        figures[names.USUAL_REWARD] = reward
-    figures[names.VOTES] += 1.0 if reward == figures[names.USUAL_REWARD] else -1.0
-    if n == LOOK and figures[names.VOTES] <= LEAD * LOOK:
-        figures[names.DENSE] = SHORT_STEPS
 
 
 @inline_kernel
@@ -302,12 +255,15 @@ def learn(state, env, reward, best_next, cell):
     decay_traces(state, env)
     extra = first_novelty(state) + taken
     alpha = find_stepsize(block, taken, n_actions, extra, place, error)
-    if figures[names.DENSE] > 0.0 and block[n_actions + taken, place] > GROWING:
-        figures[names.CENTRE] += CENTRE_RATE * alpha * error
+    if block[n_actions + taken, place] > GROWING:
+        move_centre(state, alpha * error)
 
+    if has_outcomes(state, first_outcome(state)):
+        record_outcome(block, first_outcome(state), n_actions, taken, place, cell, reward, alpha)
     mark_alive(env, branch, ledger)
     scale = memory.trace_scale[env]
-    block[first + taken, place] = (1.0 - alpha) * block[first + taken, place] + alpha / scale
+    if not is_settled(state, block, first_outcome(state), taken, place):
+        block[first + taken, place] = (1.0 - alpha) * block[first + taken, place] + alpha / scale
     ledger.owed[env] += error * scale
     move_along(block[:n_actions], block[first : first + n_actions], width, error * scale)
     ledger.paid[env, branch] = ledger.owed[env]
@@ -343,6 +299,8 @@ def observe_table(state, env, observation, reward, terminated, ended, event, dra
         if not learn(state, env, numbers.settings[names.SIGN] * reward, best, cell):
             return DIVERGED
         replay_pairs(state, env, last * scratch.values.shape[0] + taken, ended)
+        if has_outcomes(state, first_outcome(state)):
+            follow_from_below(state, first_outcome(state))
     if event == BEGIN or ended:
         clear_traces(state, env)
     if not ended:
