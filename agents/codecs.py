@@ -1,10 +1,12 @@
-"""Codecs for particular Boxes, and the choice of the codec for the observations of a space.
+"""Codecs for particular observations: those that are states though they are numbers, and large ones.
 
-Boxes whose observations are one-hot are read as the indices of states for a table. Boxes of very many
-numbers, such as images, are reduced to principal components.
+Boxes whose observations are one-hot are read as the indices of states for a table. Observations with
+Boxes of very many numbers, such as images, are numbered as states if they recur, and else reduced to
+principal components.
 """
 
 from collections.abc import Iterable
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,8 +27,13 @@ COMPONENTS, LEAST_PART = 32, 1e-3
 LOOKED_AT = 1000
 
 
-class NotOneHotError(Exception):
-    """An observation is not one-hot, though all before it were."""
+# Most different observations that are numbered; share of the later half of those of the first steps
+# that may be new if they are
+MOST_SEEN, MOST_NEW = 10_000, 1 / 3
+
+
+class NotStatesError(Exception):
+    """Observations are no states, though those before were read as states."""
 
 
 class OneHotCodec(ObservationCodec):
@@ -65,7 +72,7 @@ class OneHotCodec(ObservationCodec):
             return False
         try:
             rows = cls(space).encode_many(observations, len(observations))
-        except NotOneHotError:
+        except NotStatesError:
             return False
         return bool((rows < np.prod(space.shape)).all())
 
@@ -77,14 +84,14 @@ class OneHotCodec(ObservationCodec):
         """The rows of one observation or of several, as `ObservationCodec.read`."""
         try:
             return super().read(observation)
-        except NotOneHotError as error:
+        except NotStatesError as error:
             raise ValueError(f"observation {error}") from None
 
     def _rows(self, values: list[Any], outer: tuple[int, ...]) -> NDArray[np.float64]:
         entries = super()._rows(values, outer)
         ones = entries == 1.0
         if (ones != (entries != 0.0)).any() or (ones.sum(axis=-1) > 1).any():
-            raise NotOneHotError("is not one-hot, unlike all observations of the training.")
+            raise NotStatesError("is not one-hot, unlike all observations of the training.")
         found = np.where(ones.any(axis=-1), ones.argmax(axis=-1), entries.shape[-1])
         return found[..., None].astype(np.float64)
 
@@ -152,16 +159,6 @@ class PrincipalCodec(ObservationCodec):
         leaves = [leaf for _, leaf in leaves_of(space)]
         return any(isinstance(leaf, spaces.Box) and np.prod(leaf.shape) > LARGE for leaf in leaves)
 
-    @classmethod
-    def refuse(cls, codec: ObservationCodec, what: str) -> None:
-        """Raise a ValueError that begins with `what` if the codec reduces observations to components."""
-        if isinstance(codec, cls):
-            raise ValueError(
-                f"{what} for observations in {codec.space}, which are reduced to principal "
-                f"components; Boxes of up to {LARGE} numbers are accepted. Wrap the environment in "
-                "gymnasium.wrappers.ResizeObservation or TransformObservation."
-            )
-
     def learned(self, observations: Any, n: int) -> dict[str, Components]:
         """Learn the components from `n` stacked, finite observations as a VecEnv returns them."""
         found = {}
@@ -206,41 +203,78 @@ class PrincipalCodec(ObservationCodec):
         return [f"{part.name or 'observation'}, component {j}" for j in range(len(own.axes))]
 
 
-def make_codec(
-    space: spaces.Space,
-    table: bool,
-    one_hot: bool = False,
-    components: dict[str, Components] | None = None,
-) -> ObservationCodec:
-    """Make the codec for the observations of a space.
+class SeenStatesCodec(ObservationCodec):
+    """Codec of large observations that recur: each different one is a state, numbered as it is seen.
+
+    Observations that were not seen in the training are a further state, the last.
 
     Parameters
     ----------
     space : gymnasium.spaces.Space
         The space of the observations.
-    table : bool
-        Whether the learner can keep a table.
-    one_hot : bool, default=False
-        Whether the observations of a Box are one-hot.
-    components : dict of str to Components, optional
-        Principal components of the parts that are too large for a codebook, once they are known.
-
-    Returns
-    -------
-    ObservationCodec
-
-    Raises
-    ------
-    ValueError
-        If the space is not supported.
+    states : dict of int to int
+        The numbers of states by the digests of observations. `encode` adds those of new observations.
 
     Examples
     --------
-    >>> type(make_codec(spaces.Box(0, 255, (64, 64, 3)), True)).__name__
-    'PrincipalCodec'
+    >>> images = np.random.default_rng(0).integers(0, 255, (2, 24, 24))
+    >>> codec = SeenStatesCodec(spaces.Box(0, 255, (24, 24), np.uint8), {})
+    >>> [codec.encode(images[i]).tolist() for i in (0, 1, 0)], codec.read(images[:1] + 1)[0].tolist()
+    ([[0.0], [1.0], [0.0]], [[10000.0]])
     """
-    if one_hot:
-        return OneHotCodec(space)
-    if PrincipalCodec.suits(space):
-        return PrincipalCodec(space, components)
-    return ObservationCodec(space, table)
+
+    def __init__(self, space: spaces.Space, states: dict[int, int]) -> None:
+        super().__init__(space, table=False)
+        self.states = states
+        self._n_numbers, self.goal = self._width, None
+        self.is_table, self._is_flat, self.n_features = True, False, 1
+        self.low, self.high, self.counts = np.zeros(1), np.full(1, MOST_SEEN), np.array([MOST_SEEN + 1])
+        self.whole, self.kinds = np.ones(1, dtype=bool), np.ones(1, dtype=np.int64)
+
+    @classmethod
+    def recur(cls, space: spaces.Space, observations: Any, n: int) -> bool:
+        """Whether of `n` successive observations from a VecEnv few of the later half are new."""
+        codec = cls(space, {})
+        values = codec._split(observations)
+        digests = [codec._digests([own[i : i + 1] for own in values], (1,))[0] for i in range(n)]
+        first = np.unique(digests, return_index=True)[1]
+        return len(first) > 1 and int(np.sum(first >= n // 2)) <= MOST_NEW * (n - n // 2)
+
+    def names(self, env_id: str | None) -> list[str]:
+        """The single name: that of the state."""
+        return ["state"]
+
+    def fits(self, size: int) -> bool:
+        """Whether an observation, as compiled dynamics write it, is a row already: never."""
+        return False
+
+    def encode(self, observation: Any) -> NDArray[Any]:
+        """The row of an observation, as `ObservationCodec.encode`; a new one is numbered."""
+        return self._number(super().encode(observation), observation, ())
+
+    def encode_many(self, observations: Any, n: int) -> NDArray[Any]:
+        """The rows of `n` observations, as `ObservationCodec.encode_many`; new ones are numbered."""
+        return self._number(super().encode_many(observations, n), observations, (n,))
+
+    def _rows(self, values: list[Any], outer: tuple[int, ...]) -> NDArray[np.float64]:
+        found = [self.states.get(own, MOST_SEEN) for own in self._digests(values, outer)]
+        return np.array(found, dtype=np.float64).reshape(*outer, 1)
+
+    def _number(self, rows: Array, observations: Any, outer: tuple[int, ...]) -> Array:
+        """Number the observations that are new."""
+        if (rows == MOST_SEEN).any():
+            for own in self._digests(self._split(observations), outer):
+                if len(self.states) == MOST_SEEN and own not in self.states:
+                    raise NotStatesError(f"more than {MOST_SEEN:,} different observations were seen.")
+                self.states.setdefault(own, len(self.states))
+            rows = self._rows(self._split(observations), outer)
+        return rows
+
+    def _digests(self, values: list[Any], outer: tuple[int, ...]) -> list[int]:
+        """A number of 64 bits for each observation, the same in every process."""
+        rows = super()._rows(values, outer).reshape(-1, self._n_numbers) + 0.0  # -0.0 becomes 0.0
+        if not np.isfinite(rows).all():
+            raise ValueError("it has NaN or infinity, and must be finite")
+        return [
+            int.from_bytes(blake2b(row.tobytes(), digest_size=8).digest(), signed=True) for row in rows
+        ]

@@ -12,7 +12,8 @@ from gymnasium import spaces
 from oda_rl._schema import GENERATOR, Either, Rules, Schema, Sizes, anything, expect, maybe
 from oda_rl._schema_texts import MAX_COUNT, ArraySpec
 from oda_rl.agents.actions import ActionCodec, join_parts, restore_space
-from oda_rl.agents.codecs import COMPONENTS, Components, PrincipalCodec, make_codec
+from oda_rl.agents.codecs import COMPONENTS, MOST_SEEN, Components, PrincipalCodec
+from oda_rl.agents.encoding import Encoding, make_codec
 from oda_rl.agents.observation_parts import MOST_FEATURES
 from oda_rl.agents.observations import ObservationCodec
 from oda_rl.agents.random_blocks import BLOCK
@@ -221,21 +222,38 @@ def _codecs(agent: Any, state: Any) -> tuple[ActionCodec, ObservationCodec]:
     table = agent.knows_tables and not actions.is_continuous
     space = space_of(state["observation_space"])
     expect(table or not state["one_hot"], "one_hot", "is True", "False, as there is no table")
+    expect(table or "states" not in state, "states", "is present", "none, as there is no table")
     # zeros of the same shapes, as the arrays may not have been read yet
     axes = {place: own["axes"].shape for place, own in state.get("components", {}).items()}
     known = {place: Components(np.zeros(shape[1]), np.zeros(shape)) for place, shape in axes.items()}
-    return actions, make_codec(space, table, state["one_hot"], known)
+    encoding = Encoding(state["one_hot"], known, {} if "states" in state else None)
+    return actions, make_codec(space, table, encoding)
 
 
 def _components(around: Any, sizes: Sizes) -> Schema:
     """Schema of the components of the large parts of a space, which no other parts have."""
     space = space_of(around["observation_space"])
     expect(PrincipalCodec.suits(space), "", "is present", "none, as no part of the space is large")
+    expect("states" not in around, "", "is present", "none beside states")
     own = PrincipalCodec(space).components
     return {
         place: {"mean": f"float[{len(known.mean)}]", "axes": partial(_axes, place, len(known.mean))}
         for place, known in own.items()
     }
+
+
+def _states(around: Any, sizes: Sizes) -> Schema:
+    """Schema of the digests of large observations that are numbered, all different."""
+    space = space_of(around["observation_space"])
+    right = PrincipalCodec.suits(space) and not around["one_hot"]
+    expect(right, "", "is present", "none, as no part of the space is large")
+    return Rules("int[digests]", _are_different)
+
+
+def _are_different(digests: Any, sizes: Sizes) -> None:
+    """Check that the digests of states are different, and not too many."""
+    right = len(np.unique(digests)) == len(digests) <= MOST_SEEN
+    expect(right, "", "has equal digests or too many", f"up to {MOST_SEEN:,} different ones")
 
 
 def _axes(place: str, n_numbers: int, around: Any, sizes: Sizes) -> Schema:
@@ -302,6 +320,7 @@ def model_schema(agent: Any) -> Schema:
         "observation_space": SPACE,
         "one_hot": "bool",
         "components?": _components,
+        "states?": _states,
         "normalization?": _normalization,
         "goal?": {"difference"},
         "n_envs": f"int in [1, {MOST_ENVS}] as E",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from numpy.typing import NDArray
 
-from oda_rl.agents.codecs import PrincipalCodec
+from oda_rl.agents.encoding import refuse_large
 from oda_rl.agents.hyperparameters import Config, documented, setting
 from oda_rl.agents.sb3.algorithm import OnlineAlgorithm
 
@@ -102,5 +102,5 @@ class DistilledPolicy(OnlineAlgorithm):
     def _make_learner(self) -> Any:
         kind: Any = self._learner_class(self.actions, self.observations)
         seen, env_id = self.observations, getattr(self, "env_id", None)
-        PrincipalCodec.refuse(seen, "Distillation is not supported")
+        refuse_large(seen, "Distillation is not supported")
         return kind(seen.n_features, self.actions, self.config, seen.names(env_id), env_id)

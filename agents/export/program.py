@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oda_rl.agents.codecs import PrincipalCodec
+from oda_rl.agents.encoding import refuse_large
 from oda_rl.agents.explain.cells import (
     CodebookCells,
     GridCells,
@@ -49,7 +49,7 @@ def policy_program(model: "OnlineAlgorithm") -> PolicyProgram:
     ((16, 4), 108)
     """
     learner: Any = model.learner
-    PrincipalCodec.refuse(model.observations, "Export is not supported")
+    refuse_large(model.observations, "Export is not supported")
     kind = kind_of_cells(learner)
     if kind is ProgramCells and learner.n_learned > 0:
         found: PolicyProgram = learner.program

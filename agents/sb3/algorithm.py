@@ -12,7 +12,8 @@ from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
 
 from oda_rl._validation import whole_number, whole_or_none
 from oda_rl.agents.actions import MOST_ACTIONS, ActionCodec
-from oda_rl.agents.codecs import Components, NotOneHotError, make_codec
+from oda_rl.agents.codecs import NotStatesError
+from oda_rl.agents.encoding import NOTHING_KNOWN, Encoding, make_codec
 from oda_rl.agents.hyperparameters import Config, naming_sizes, override, show_hyperparameters
 from oda_rl.agents.observations import ObservationCodec
 from oda_rl.agents.sb3.callback_schedule import make_callback
@@ -61,11 +62,9 @@ class OnlineAlgorithm(Saving):
     # Whether the learner can keep a table of states, given the `counts` of values of each coordinate
     knows_tables: ClassVar[bool] = False
     most_actions: ClassVar[int] = MOST_ACTIONS  # most discrete actions accepted
-    # Whether one-hot observations are converted to state indices
-    one_hot: bool = False
-    # Principal components of the parts of observations that are too large for a codebook, by their index
-    components: dict[str, Components]
-    # The observations from which these will be learned, one entry for each step, until there are enough
+    # What is known of the observations: whether they are states, or their principal components
+    encoding: Encoding = NOTHING_KNOWN
+    # The observations from which this will be learned, one entry for each step, until there are enough
     _first_observations: list[Any]
     learner: Any
     observations: ObservationCodec
@@ -97,7 +96,7 @@ class OnlineAlgorithm(Saving):
         given, env = env, None if env is None else self._make_env(env)
         self.config, self.run, self.stopping = config, None, False
         self.stored_envs: list[dict[str, Any]] = []
-        self.components, self._first_observations = {}, []
+        self._first_observations = []
         super().__init__(
             self._find_policy(policy),  # type: ignore[arg-type]
             env,
@@ -236,14 +235,14 @@ class OnlineAlgorithm(Saving):
         return self
 
     def _train(self, *arguments: Any) -> None:
-        """Train; start again if an observation is not one-hot although the first ones were."""
+        """Train; start again if observations are no states although the first ones were."""
         # Imported here because it imports numba, which importing an agent class does not need
         from oda_rl.agents.sb3.training_loops import Training
 
         training = Training(self, *arguments)
         try:
             training.run()
-        except NotOneHotError:
+        except NotStatesError:
             self._begin_without_states(arguments[0])
             training.run()
 
@@ -255,12 +254,12 @@ class OnlineAlgorithm(Saving):
         self.next_actions = [self.learner.begin(e, starts[e]) for e in range(self.n_envs)]
 
     def _begin_without_states(self, total_timesteps: int) -> None:
-        """Start again with the entries of observations as features, as they are not all one-hot."""
-        self.one_hot = False
+        """Start again with the entries of observations as features, or their components."""
+        self.encoding = NOTHING_KNOWN
         self._build()
         self.learner.set_horizon(self._total_timesteps)
         self._last_obs = self.env.reset()  # type: ignore[union-attr, assignment]
-        prepare(self, total_timesteps, True)
+        prepare(self, total_timesteps, True, may_recur=False)
 
     def stop(self) -> None:
         """End the current training, or the next one, after a step.
@@ -313,7 +312,7 @@ class OnlineAlgorithm(Saving):
     def _build(self) -> None:
         self.actions = ActionCodec(self.action_space, self.most_actions)
         table = self.knows_tables and not self.actions.is_continuous
-        self.observations = make_codec(self.observation_space, table, self.one_hot, self.components)
+        self.observations = make_codec(self.observation_space, table, self.encoding)
         self.observations.normalization = find_normalization(self.env)
         self._load_kernels()
         is_watched = getattr(vars(self).get("learner"), "td_errors", None) is not None

@@ -155,9 +155,9 @@ class KeepBestCallback(EvalCallback):
         The learner of a table then gave way to another kind, which cannot take over its state.
         """
         model: Any = self.model
-        found, before = (model, model.one_hot), self._evaluated
+        found, before = (model, model.observations.is_table), self._evaluated
         self._evaluated = found
-        if before is None or (before[0] is model and before[1] <= model.one_hot):
+        if before is None or (before[0] is model and before[1] <= found[1]):
             return
         self.best, self.best_timesteps = None, 0
         self.best_mean_reward = self.last_mean_reward = -np.inf

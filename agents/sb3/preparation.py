@@ -7,7 +7,8 @@ import numpy as np
 from stable_baselines3.common.vec_env import VecFrameStack, VecNormalize, unwrap_vec_wrapper
 
 from oda_rl._types import Array
-from oda_rl.agents.codecs import LOOKED_AT, OneHotCodec, PrincipalCodec
+from oda_rl.agents.codecs import LOOKED_AT, OneHotCodec, PrincipalCodec, SeenStatesCodec
+from oda_rl.agents.encoding import Encoding
 from oda_rl.agents.observations import BadTransitionError, ObservationCodec
 
 if TYPE_CHECKING:
@@ -88,15 +89,19 @@ def _stack_bounds(env: Any, observations: ObservationCodec, low: Array, high: Ar
 
 def detect_one_hot(model: "OnlineAlgorithm") -> None:
     """Use observations as state indices, if the first ones are one-hot."""
-    possible = model.knows_tables and not model.actions.is_continuous and not model.one_hot
-    if possible and model.num_timesteps == 0 and model.learner.n_learned == 0:
-        model.one_hot = OneHotCodec.suits(model.observation_space, model._last_obs)
-        if model.one_hot:
-            model._build()
+    possible = _can_keep_a_table(model) and not model.encoding.one_hot
+    possible = possible and model.num_timesteps == 0 and model.learner.n_learned == 0
+    if possible and OneHotCodec.suits(model.observation_space, model._last_obs):
+        model.encoding = Encoding(one_hot=True)
+        model._build()
 
 
-def prepare(model: "OnlineAlgorithm", total_timesteps: int, fresh: bool) -> None:
-    """Begin the episodes, after the components of large observations have been learned.
+def _can_keep_a_table(model: "OnlineAlgorithm") -> bool:
+    return model.knows_tables and not model.actions.is_continuous
+
+
+def prepare(model: "OnlineAlgorithm", total_timesteps: int, fresh: bool, may_recur: bool = True) -> None:
+    """Begin the episodes, after it has been found out how to read large observations.
 
     Parameters
     ----------
@@ -105,7 +110,9 @@ def prepare(model: "OnlineAlgorithm", total_timesteps: int, fresh: bool) -> None
     total_timesteps : int
         Value of `num_timesteps` at which that call ends.
     fresh : bool
-        Whether new episodes begin. If not, they do so only after components have been learned.
+        Whether new episodes begin. If not, they do so only after this has been found out.
+    may_recur : bool, default=True
+        Whether large observations become states if they recur; else they are reduced to components.
 
     Raises
     ------
@@ -113,7 +120,7 @@ def prepare(model: "OnlineAlgorithm", total_timesteps: int, fresh: bool) -> None
         If an observation from which components are to be learned is not finite.
     """
     if _lacks_components(model):
-        _learn_components(model, total_timesteps)
+        _study_observations(model, total_timesteps, may_recur)
         if _lacks_components(model):
             return
         fresh = True
@@ -122,11 +129,11 @@ def prepare(model: "OnlineAlgorithm", total_timesteps: int, fresh: bool) -> None
 
 
 def _lacks_components(model: "OnlineAlgorithm") -> bool:
-    return isinstance(model.observations, PrincipalCodec) and not model.components
+    return isinstance(model.observations, PrincipalCodec) and not model.encoding.components
 
 
-def _learn_components(model: "OnlineAlgorithm", total_timesteps: int) -> None:
-    """Act at random to find the principal components of large observations; the steps are counted.
+def _study_observations(model: "OnlineAlgorithm", total_timesteps: int, may_recur: bool) -> None:
+    """Act at random to find out whether large observations recur, or their components; steps count.
 
     If the training ends before there are enough observations, the model keeps those it has, and the next
     call of `learn` continues. The transitions are not used for learning, and callbacks are not called.
@@ -146,10 +153,20 @@ def _learn_components(model: "OnlineAlgorithm", total_timesteps: int) -> None:
         model._last_obs = observations  # type: ignore[assignment]
     if len(seen) <= steps:
         return
-    model.components, model._first_observations = codec.learned(_joined(seen), len(seen) * n), []
+    model.encoding = _find_encoding(model, _joined(seen), len(seen) * n, may_recur)
+    model._first_observations = []
     model._build()
     model.learner.set_horizon(model._total_timesteps)
     model._last_obs = env.reset()  # type: ignore[assignment]
+
+
+def _find_encoding(model: "OnlineAlgorithm", observations: Any, n: int, may_recur: bool) -> Encoding:
+    """Number `n` stacked observations as states if they recur, else learn their components."""
+    codec: Any = model.observations
+    possible = may_recur and _can_keep_a_table(model) and codec.normalization is None
+    if possible and SeenStatesCodec.recur(codec.space, observations, n):
+        return Encoding(states={})
+    return Encoding(components=codec.learned(observations, n))
 
 
 def _checked(codec: PrincipalCodec, observations: Any, n: int) -> Any:

@@ -15,7 +15,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 from oda_rl import storage
 from oda_rl.agents.actions import describe_space, restore_space
-from oda_rl.agents.codecs import Components
+from oda_rl.agents.encoding import Encoding
 from oda_rl.agents.hyperparameters import override
 from oda_rl.agents.sb3.env_origin import EnvOrigin, read_origin
 from oda_rl.agents.sb3.normalization import Normalization, find_normalization
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from oda_rl.agents.sb3.compiled_run import CompiledRun
 
 # Keys of the dict that `get_parameters` returns
-PARAMETERS = ["action_space", "components", "hyperparameters", "learner", "observation_space", "one_hot"]
+PARAMETERS = ["action_space", "encoding", "hyperparameters", "learner", "observation_space"]
 
 
 class Saving(Readable):
@@ -38,8 +38,7 @@ class Saving(Readable):
     _begin: Any
     _make_env: Any
     _is_new_env: bool
-    one_hot: bool
-    components: dict[str, Components]
+    encoding: Encoding
     _first_observations: list[Any]
     observations: Any
     run: "CompiledRun | None"
@@ -156,11 +155,10 @@ class Saving(Readable):
         """
         return {
             "action_space": describe_space(self.action_space),
-            "components": deepcopy(self.components),
+            "encoding": deepcopy(self.encoding.describe()),
             "hyperparameters": self.config.to_dict(),
             "learner": deepcopy(self.learner.get_state(under_way=False)),
             "observation_space": describe_space(self.observation_space),
-            "one_hot": self.one_hot,
         }
 
     def set_parameters(
@@ -207,7 +205,7 @@ class Saving(Readable):
         other: Any = copy(self)
         # equal spaces may have their parts in another order, which is that of the learned numbers
         other.observation_space = restore_space(given["observation_space"])
-        other.one_hot, other.components = given["one_hot"], deepcopy(given["components"])
+        other.encoding = Encoding.restore(deepcopy(given["encoding"]))
         other._build()
         other.observations.normalization = self.observations.normalization
         try:
@@ -215,7 +213,7 @@ class Saving(Readable):
         except (IndexError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"parameters do not fit this agent: {error}") from error
         self._first_observations = []  # of what has been replaced
-        taken = "observation_space", "one_hot", "components", "observations", "learner", "next_actions"
+        taken = "observation_space", "encoding", "observations", "learner", "next_actions"
         for name in taken:
             setattr(self, name, getattr(other, name))
         vars(self.policy).update(vars(other.policy))
@@ -245,7 +243,6 @@ def describe_model(model: Any) -> dict[str, Any]:
         raise ValueError(f"env_id must be an id of Gymnasium, or module:id, got {model.env_id!r}.")
     model.sync_env()
     space, learner, normalized = model.observation_space, model.learner, model.observations.normalization
-    components = {place: own._asdict() for place, own in model.components.items()}
     episodes: Any = model.ep_info_buffer or ()
     seen: Any = model._last_obs
     seen = {str(j): part for j, part in enumerate(seen)} if isinstance(seen, tuple) else seen
@@ -256,8 +253,7 @@ def describe_model(model: Any) -> dict[str, Any]:
         "learner": learner.get_state(),
         "action_space": describe_space(model.action_space),
         "observation_space": describe_space(space),
-        "one_hot": model.one_hot,
-        **({"components": components} if components else {}),
+        **model.encoding.describe(),
         **({} if normalized is None else {"normalization": normalized.get_state()}),
         **({} if model.observations.goal is None else {"goal": "difference"}),
         "n_envs": model.n_envs,
@@ -278,8 +274,7 @@ def restore_model(model: Any, state: Any) -> None:
     model.action_space = restore_space(state["action_space"])
     model.action_space.seed(model.seed)  # it draws the actions before components are known
     model.n_envs = state["n_envs"]
-    model.one_hot = state["one_hot"]
-    model.components = {place: Components(**own) for place, own in state.get("components", {}).items()}
+    model.encoding = Encoding.restore(state)
     model.env_id, model.env_origin = state["env_id"], EnvOrigin.from_dict(state.get("env_origin"))
     model._build()
     model.observations.normalization = Normalization.from_state(state.get("normalization"))

@@ -159,7 +159,7 @@ class LaterMixed(gym.Env):
 def test_keep_best_forgets_the_table_of_observations_that_are_no_states():
     keeper = KeepBestCallback(Monitor(LaterMixed(10**9)), 2, eval_freq=400)
     model = TwoTimescaleQ(env=LaterMixed(900), seed=0).learn(1_000, callback=keeper)
-    assert not model.one_hot
+    assert not model.encoding.one_hot
     assert (keeper.best, keeper.best_timesteps) == (None, 0)
     assert model.predict(0.5 * np.eye(9)[0], deterministic=True)[0] in (0, 1)
 
