@@ -7,7 +7,7 @@ from gymnasium import spaces
 from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack, VecMonitor
 
 from oda_rl.agents import TwoTimescaleAC, UniformGridQ
-from oda_rl.agents.codecs import make_codec
+from oda_rl.agents.encoding import make_codec
 from oda_rl.agents.observations import ObservationCodec
 from oda_rl.agents.sb3.preparation import find_bounds
 

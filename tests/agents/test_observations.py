@@ -11,7 +11,7 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from oda_rl.agents import BadTransitionError, TwoTimescaleAC, TwoTimescaleQ, UniformGridQ
-from oda_rl.agents.codecs import make_codec
+from oda_rl.agents.encoding import make_codec
 from oda_rl.agents.observations import ObservationCodec
 
 LEAVES = st.one_of(
