@@ -139,6 +139,13 @@ class CodebookCells(Cells):
             values = np.where(self.book.labels == np.arange(sizes.n_actions)[:, None], values, 0.0)
         return Active(share, values, apart)
 
+    def values_at(self, cell: int) -> Array:
+        """Q, or the preference, of every action at a codevector; the entries of a table themselves."""
+        if not self.learner.sizes.has_table_values:
+            return super().values_at(cell)
+        found: Array = self.learner.of_actions(self.book["q"][:, cell][None])[0]
+        return found
+
     def own_points(self, observation: Array) -> Array:
         """The greedy continuous action according to each cell alone, of shape (n_cells, m)."""
         actor: Any = self.learner

@@ -85,15 +85,15 @@ class Table(Mapping[str, Any]):
     def __str__(self) -> str:
         header, rows = self.header, self.rows
         bodies = [[row[j] for row in rows] for j in range(len(header))]
-        widths = _widths(header, bodies)
+        widths, are_texts = _widths(header, bodies), [_is_text(body) for body in bodies]
         broken = [wrap(name, width) for name, width in zip(header, widths, strict=True)]
         height = max(map(len, broken), default=0)
         padded = [[""] * (height - len(part)) + part for part in broken]
 
         def line(cells: Sequence[str]) -> str:
             parts = [
-                cell.ljust(width) if _is_text(body) else cell.rjust(width)
-                for cell, width, body in zip(cells, widths, bodies, strict=True)
+                cell.ljust(width) if is_text else cell.rjust(width)
+                for cell, width, is_text in zip(cells, widths, are_texts, strict=True)
             ]
             return "  ".join(parts).rstrip()
 
