@@ -36,7 +36,25 @@ class NotStatesError(Exception):
     """Observations are no states, though those before were read as states."""
 
 
-class OneHotCodec(ObservationCodec):
+class StateCodec(ObservationCodec):
+    """Codec of observations that are numbers, but are read as states, whose indices are the rows."""
+
+    def _read_as_states(self, n: int) -> None:
+        """Make the rows the indices of `n` states, of which the last is for all other observations."""
+        self.is_table, self.n_features, self._is_flat = True, 1, False
+        self.low, self.high, self.counts = np.zeros(1), np.full(1, n - 1.0), np.array([n])
+        self.whole, self.kinds = np.ones(1, dtype=bool), np.ones(1, dtype=np.int64)
+
+    def names(self, env_id: str | None) -> list[str]:
+        """The single name: that of the state."""
+        return ["state"]
+
+    def fits(self, size: int) -> bool:
+        """Whether an observation, as compiled dynamics write it, is a row already: never."""
+        return False
+
+
+class OneHotCodec(StateCodec):
     """Codec of one-hot observations in a Box, as `FlattenObservation` makes them from Discrete.
 
     The index of the 1 is the state. An observation of zeros alone is a further state, the last.
@@ -55,10 +73,7 @@ class OneHotCodec(ObservationCodec):
 
     def __init__(self, space: spaces.Space) -> None:
         super().__init__(space)
-        n = self.n_features
-        self.is_table, self.n_features = True, 1
-        self.low, self.high, self.counts = np.zeros(1), np.full(1, float(n)), np.array([n + 1])
-        self._is_flat, self.whole, self.kinds = False, np.ones(1, dtype=bool), np.ones(1, dtype=np.int64)
+        self._read_as_states(self.n_features + 1)
 
     @classmethod
     def suits(cls, space: spaces.Space, observations: Any) -> bool:
@@ -75,10 +90,6 @@ class OneHotCodec(ObservationCodec):
         except NotStatesError:
             return False
         return bool((rows < np.prod(space.shape)).all())
-
-    def names(self, env_id: str | None) -> list[str]:
-        """The single name: that of the state."""
-        return ["state"]
 
     def read(self, observation: Any) -> tuple[NDArray[Any], bool]:
         """The rows of one observation or of several, as `ObservationCodec.read`."""
@@ -203,7 +214,7 @@ class PrincipalCodec(ObservationCodec):
         return [f"{part.name or 'observation'}, component {j}" for j in range(len(own.axes))]
 
 
-class SeenStatesCodec(ObservationCodec):
+class SeenStatesCodec(StateCodec):
     """Codec of large observations that recur: each different one is a state, numbered as it is seen.
 
     Observations that were not seen in the training are a further state, the last.
@@ -226,10 +237,8 @@ class SeenStatesCodec(ObservationCodec):
     def __init__(self, space: spaces.Space, states: dict[int, int]) -> None:
         super().__init__(space, table=False)
         self.states = states
-        self._n_numbers, self.goal = self._width, None
-        self.is_table, self._is_flat, self.n_features = True, False, 1
-        self.low, self.high, self.counts = np.zeros(1), np.full(1, MOST_SEEN), np.array([MOST_SEEN + 1])
-        self.whole, self.kinds = np.ones(1, dtype=bool), np.ones(1, dtype=np.int64)
+        self.goal = None
+        self._read_as_states(MOST_SEEN + 1)
 
     @classmethod
     def recur(cls, space: spaces.Space, observations: Any, n: int) -> bool:
@@ -239,14 +248,6 @@ class SeenStatesCodec(ObservationCodec):
         digests = [codec._digests([own[i : i + 1] for own in values], (1,))[0] for i in range(n)]
         first = np.unique(digests, return_index=True)[1]
         return len(first) > 1 and int(np.sum(first >= n // 2)) <= MOST_NEW * (n - n // 2)
-
-    def names(self, env_id: str | None) -> list[str]:
-        """The single name: that of the state."""
-        return ["state"]
-
-    def fits(self, size: int) -> bool:
-        """Whether an observation, as compiled dynamics write it, is a row already: never."""
-        return False
 
     def encode(self, observation: Any) -> NDArray[Any]:
         """The row of an observation, as `ObservationCodec.encode`; a new one is numbered."""
@@ -263,16 +264,18 @@ class SeenStatesCodec(ObservationCodec):
     def _number(self, rows: Array, observations: Any, outer: tuple[int, ...]) -> Array:
         """Number the observations that are new."""
         if (rows == MOST_SEEN).any():
-            for own in self._digests(self._split(observations), outer):
+            digests = self._digests(self._split(observations), outer)
+            for own in digests:
                 if len(self.states) == MOST_SEEN and own not in self.states:
                     raise NotStatesError(f"more than {MOST_SEEN:,} different observations were seen.")
                 self.states.setdefault(own, len(self.states))
-            rows = self._rows(self._split(observations), outer)
+            rows = np.array([self.states[own] for own in digests], dtype=np.float64)
+            rows = rows.reshape(*outer, 1)
         return rows
 
     def _digests(self, values: list[Any], outer: tuple[int, ...]) -> list[int]:
         """A number of 64 bits for each observation, the same in every process."""
-        rows = super()._rows(values, outer).reshape(-1, self._n_numbers) + 0.0  # -0.0 becomes 0.0
+        rows = super()._rows(values, outer).reshape(-1, self._width) + 0.0  # -0.0 becomes 0.0
         if not np.isfinite(rows).all():
             raise ValueError("it has NaN or infinity, and must be finite")
         return [

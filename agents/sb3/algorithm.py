@@ -59,8 +59,6 @@ class OnlineAlgorithm(Saving):
     config_class: ClassVar[type[Config]] = Config
     # Module and class of the learner, relative to `oda_rl.agents`
     learner_path: ClassVar[str]
-    # Whether the learner can keep a table of states, given the `counts` of values of each coordinate
-    knows_tables: ClassVar[bool] = False
     most_actions: ClassVar[int] = MOST_ACTIONS  # most discrete actions accepted
     # What is known of the observations: whether they are states, or their principal components
     encoding: Encoding = NOTHING_KNOWN
@@ -311,8 +309,7 @@ class OnlineAlgorithm(Saving):
 
     def _build(self) -> None:
         self.actions = ActionCodec(self.action_space, self.most_actions)
-        table = self.knows_tables and not self.actions.is_continuous
-        self.observations = make_codec(self.observation_space, table, self.encoding)
+        self.observations = make_codec(self.observation_space, self._can_keep_a_table, self.encoding)
         self.observations.normalization = find_normalization(self.env)
         self._load_kernels()
         is_watched = getattr(vars(self).get("learner"), "td_errors", None) is not None

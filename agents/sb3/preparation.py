@@ -89,15 +89,11 @@ def _stack_bounds(env: Any, observations: ObservationCodec, low: Array, high: Ar
 
 def detect_one_hot(model: "OnlineAlgorithm") -> None:
     """Use observations as state indices, if the first ones are one-hot."""
-    possible = _can_keep_a_table(model) and not model.encoding.one_hot
+    possible = model._can_keep_a_table and not model.encoding.one_hot
     possible = possible and model.num_timesteps == 0 and model.learner.n_learned == 0
     if possible and OneHotCodec.suits(model.observation_space, model._last_obs):
         model.encoding = Encoding(one_hot=True)
         model._build()
-
-
-def _can_keep_a_table(model: "OnlineAlgorithm") -> bool:
-    return model.knows_tables and not model.actions.is_continuous
 
 
 def prepare(model: "OnlineAlgorithm", total_timesteps: int, fresh: bool, may_recur: bool = True) -> None:
@@ -163,7 +159,7 @@ def _study_observations(model: "OnlineAlgorithm", total_timesteps: int, may_recu
 def _find_encoding(model: "OnlineAlgorithm", observations: Any, n: int, may_recur: bool) -> Encoding:
     """Number `n` stacked observations as states if they recur, else learn their components."""
     codec: Any = model.observations
-    possible = may_recur and _can_keep_a_table(model) and codec.normalization is None
+    possible = may_recur and model._can_keep_a_table and codec.normalization is None
     if possible and SeenStatesCodec.recur(codec.space, observations, n):
         return Encoding(states={})
     return Encoding(components=codec.learned(observations, n))

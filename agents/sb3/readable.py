@@ -33,6 +33,8 @@ class Readable(BaseAlgorithm):
     policy: Any
     config: Any
     config_class: ClassVar[type[Config]]
+    # Whether the learner can keep a table of states, given the `counts` of values of each coordinate
+    knows_tables: ClassVar[bool] = False
     env_id: str | None
     env_origin: "EnvOrigin"
     gamma: float
@@ -57,6 +59,11 @@ class Readable(BaseAlgorithm):
     def n_cells(self) -> int:
         """Codevectors in use."""
         return self.learner.n_cells
+
+    @property
+    def _can_keep_a_table(self) -> bool:
+        """Whether the learner can keep a table of states with these actions."""
+        return self.knows_tables and not self.actions.is_continuous
 
     @property
     def n_parameters(self) -> int:

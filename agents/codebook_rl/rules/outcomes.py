@@ -166,11 +166,10 @@ def list_visited(state, first):
             cell, visits = branch * width + place, 0.0
             for a in range(n_actions):
                 visits += block[n_actions + a, place]
-            scratch.key[cell] = block[0, place]
+            scratch.key[cell] = largest_of_rows(block, 0, n_actions, place)
             if visits == 0.0:
                 continue
             for a in range(n_actions):
-                scratch.key[cell] = max(scratch.key[cell], block[a, place])
                 largest = max(largest, abs(block[a, place]))
             for k in range(first + 2 * n_actions * N_OUTCOMES, first + 3 * n_actions * N_OUTCOMES):
                 lowest = min(lowest, block[k, place])
@@ -251,11 +250,13 @@ def compute_from_below(state, first):
 
 @inline_kernel
 def follow_from_below(state, first):
-    """Compute the values from below if it is time to.
+    """Compute the values from below if outcomes are stored and it is time to.
 
     Values that leave out a mean reward, as episodes never terminate, would not settle.
     """
     numbers = open_numbers(state)
+    if not has_outcomes(state, first):
+        return
     if numbers.figures[names.DENSE] > 0.0:
         numbers.figures[names.SETTLED] = 0.0
     elif numbers.counters[names.STEPS] >= numbers.figures[names.NEXT_FROM_BELOW]:

@@ -299,8 +299,7 @@ def observe_table(state, env, observation, reward, terminated, ended, event, dra
         if not learn(state, env, numbers.settings[names.SIGN] * reward, best, cell):
             return DIVERGED
         replay_pairs(state, env, last * scratch.values.shape[0] + taken, ended)
-        if has_outcomes(state, first_outcome(state)):
-            follow_from_below(state, first_outcome(state))
+        follow_from_below(state, first_outcome(state))
     if event == BEGIN or ended:
         clear_traces(state, env)
     if not ended:
