@@ -23,6 +23,8 @@ from oda_rl.estimators.targets import Data
 CELLS, SAMPLES, SOFTNESS, SLOPES = 60, 4000, 4.0, 1000
 # Slopes are differences between so many standard deviations of an input above and below.
 STEP = 0.2
+# Samples for each cell of a pilot, at least; but it may have the least number of cells in any case.
+SAMPLES_PER_CELL, LEAST_CELLS = 3, 4
 # Number of pilots for `relevance_of`, and of their cells, at most: trees are no better with more.
 ROUNDS, FEW_CELLS = 2, 30
 # Least relevance of an input.
@@ -53,8 +55,9 @@ def learn_pilot(
     deviation of each input should count in the distance (n_inputs,), the largest 1.
     """
     n, d = len(standard), n_inputs
-    # The pilot is temporary, so that it may have more cells than the final model.
-    k = min(most, most_cells(1 + d))
+    # The pilot is temporary, so that it may have more cells than the final model. But with about as many
+    # cells as samples its slopes would be noise, and the last cells would take most of its time.
+    k = min(most, most_cells(1 + d), max(LEAST_CELLS, n // SAMPLES_PER_CELL))
     settings = settings._replace(max_codevectors=k, finish=False, max_samples=None)
     chosen = np.arange(n) if n <= SAMPLES else rng.choice(n, SAMPLES, replace=False)
     weight = weight[chosen] / weight[chosen].mean()
