@@ -101,7 +101,9 @@ class CodebookCells(Cells):
             self.own_actions = self.codevectors[:, n:]
         elif learner.sizes.n_labels > 1:
             self.own_actions = self.book.labels.tolist()
-        self.shown = np.arange(len(self.book))
+        # of a table, only the states that it was learned for
+        is_table = learner.sizes.has_table_values and visits.any()
+        self.shown = np.flatnonzero(visits) if is_table else np.arange(len(self.book))
 
     def distances(self, points: Array) -> Array:
         """Squared distances (n, n_cells), in scaled units, of points (n, n_features)."""

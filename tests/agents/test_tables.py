@@ -60,7 +60,7 @@ class Table:
         self.rng, self.lam = np.random.default_rng(seed), lam
         self.gamma_halving, self.known = gamma_halving, 0
         self.exploring, self.exploratory = False, False
-        self.outcomes, self.recent, self.waiting = {}, [], 0
+        self.outcomes, self.last, self.recent, self.waiting = {}, {}, [], 0
         self.rewards, self.mean, self.dense = [], 0.0, None  # whether rewards are dense, once known
         self.in_step = 0  # 1 while a step is learned from
         self.shares, self.settled, self.next_from_below, self.first_novelty = {}, False, 0, 0.0
@@ -112,7 +112,7 @@ class Table:
         return alpha
 
     def renew(self, pair):
-        after, reward = self.outcomes[pair][-1]
+        after, reward = self.last[pair]
         end = after is None
         newest = self.first_novelty if end else self.novelty[after].max()
         self.novelty[pair] = self.visits[pair] ** -0.5 + 0.97 * newest
@@ -120,7 +120,7 @@ class Table:
             value = self.expected(pair, self.q.max(axis=1))
             if value > self.q[pair] or self.visits[pair] == 1:
                 self.q[pair] = value
-        elif len(set(self.outcomes[pair])) == 1:
+        elif len(self.outcomes[pair]) == 1:
             self.q[pair] = reward - self.centre + self.gamma * (0 if end else self.q[after].max())
 
     def look_back(self, ended):
@@ -142,7 +142,8 @@ class Table:
         if not (self.settled and self.is_known(pair)):
             self.trace[pair] += alpha * (1 - self.trace[pair])
         self.q += error * self.trace
-        self.outcomes.setdefault(pair, []).append((after, reward))
+        self.outcomes.setdefault(pair, set()).add((after, reward))
+        self.last[pair] = after, reward
         self.recent.append(pair)
         self.waiting += 1
         self.known, self.in_step = self.known + 1, 0
@@ -162,15 +163,17 @@ class Table:
         return sum(share for share, _ in self.shares.get(pair, {}).values()) >= 0.99
 
     def expected(self, pair, values):
-        own = self.shares[pair].items()
-        total = sum(share for _, (share, _) in own)
-        after = [w * (r + (0 if s is None else self.gamma * values[s])) for s, (w, r) in own]
-        return sum(after) / total
+        gamma, found, total = self.gamma, 0.0, 0.0
+        for after, (share, gain) in self.shares[pair].items():
+            found += share * (gain + (0.0 if after is None else gamma * values[after]))
+            total += share
+        return found / total
 
     def compute_from_below(self):
         """Value iteration from below over what is known of the pairs."""
         n_states, n_actions = self.q.shape
-        pairs = [pair for pair in np.ndindex(*self.q.shape) if self.is_known(pair)]
+        known = {s: [(s, a) for a in range(n_actions) if self.is_known((s, a))] for s in range(n_states)}
+        pairs = [pair for own in known.values() for pair in own]
         visited = by_value(np.flatnonzero(self.visits.any(axis=1)), self.q.max(axis=1))
         lowest = min([0, *(r for own in self.shares.values() for _, r in own.values())])
         kept = self.q.copy()
@@ -180,8 +183,7 @@ class Table:
         while n_sweeps < 300 and change > 1e-3 * abs(self.q).max():
             before, n_sweeps = values.copy(), n_sweeps + 1
             for s in visited:
-                own = [self.expected((s, a), values) for a in range(n_actions) if (s, a) in pairs]
-                values[s] = max([values[s], *own])
+                values[s] = max([values[s], *(self.expected(pair, values) for pair in known[s])])
             change = (values - before).max()
         pause = n_actions * max(len(visited) * (1 + n_sweeps), n_states / 10) / 100
         settles = change <= 1e-3 * abs(self.q).max()
@@ -437,6 +439,12 @@ def test_what_an_agent_tells_of_a_state():
     assert explained.action == 0
     assert model.cells().columns["player"][0] in range(4, 22)
     np.testing.assert_array_equal(explain_observation(model, [20, 7, 0]).sample, [20, 7, 0])
+
+
+def test_states_that_no_action_was_taken_in_are_not_listed():
+    model = TwoTimescaleQ(env="FrozenLake-v1", seed=0)
+    assert len(model.learn(2_000).cells()["state"]) == 11  # neither holes nor the goal
+    assert "11 cells (5 more were never visited)" in str(model.cells())
 
 
 @pytest.mark.parametrize("n_envs", [1, 2])
