@@ -187,7 +187,7 @@ def _print_run(plan: Plan, run: Run, console: Console) -> None:
 def make_progress(console: Console) -> Progress:
     """Make a progress bar of the runs, which is not shown if the output is not a terminal."""
     return Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),

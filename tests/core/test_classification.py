@@ -41,7 +41,7 @@ def test_modes_and_rules(mode, rule):
 
 @pytest.mark.parametrize("mode", ["conditional", "majority", "lvq"])
 def test_a_stream_learns_one_and_predicts_one(mode):
-    X, y = make_moons(500, noise=0.1, random_state=0)
+    X, y = make_moons(300, noise=0.1, random_state=0)
     model = ODAClassifier(mode=mode, max_codevectors=40, random_state=0)
     right = 0
     for i in range(len(X)):
@@ -80,11 +80,11 @@ def test_classes_come_late():
 @pytest.mark.parametrize("mode", ["conditional", "majority", "lvq"])
 @pytest.mark.parametrize("streamed", [False, True])
 def test_a_file_goes_on_where_it_was(mode, streamed):
-    X, y = blobs()
+    X, y = blobs(50)
     names = np.array(["red", "green", "blue"])[y]
     model = ODAClassifier(mode=mode, random_state=0)
     if streamed:
-        model.partial_fit(X[:250], names[:250])
+        model.partial_fit(X[:140], names[:140])
     else:
         model.fit(X, names)
     read = reloaded(model)
@@ -162,7 +162,7 @@ def test_features_stay_scaled_as_a_fit_found_them(scale):
 
 @pytest.mark.parametrize("chunk", [1, 37])
 def test_ranges_of_features_may_grow_in_any_chunks(chunk):
-    X, y = blobs(150)
+    X, y = blobs(90)
     X *= np.linspace(1.0, 5.0, len(X))[:, None]
     whole = ODAClassifier(scale="minmax", random_state=0)
     parts = ODAClassifier(scale="minmax", random_state=0)
@@ -209,8 +209,7 @@ def test_neither_chunks_nor_samples_of_weight_zero_matter_to_lvq(kind, weighted)
     assert models[0].converged_ or "mode" in kind or weighted
 
 
-@pytest.mark.parametrize("mode", ["conditional", "majority"])
-@pytest.mark.parametrize("chunk", [1, 37])
+@pytest.mark.parametrize(("mode", "chunk"), [("conditional", 1), ("conditional", 37), ("majority", 1)])
 def test_classes_may_come_late_in_any_chunks(mode, chunk):
     X, y = blobs(80)
     order = np.concatenate([np.flatnonzero(y != 0), np.flatnonzero(y == 0)])

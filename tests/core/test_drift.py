@@ -20,7 +20,7 @@ CLASSIFIERS = [
 ]
 
 
-def swapped(n=3000, n_after=1500, seed=0):
+def swapped(n=1200, n_after=1500, seed=0):
     """Two blobs, whose classes change places."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 2, n + n_after)
@@ -45,25 +45,25 @@ def test_windows_that_do_not_change_are_rarely_cut():
 @pytest.mark.parametrize("model", CLASSIFIERS)
 def test_swapped_classes_are_followed(model):
     X, y = swapped()
-    model = clone(model).partial_fit(X[:3000], y[:3000])
+    model = clone(model).partial_fit(X[:1200], y[:1200])
     assert model.drifts_ == []
-    assert model.score(X[3000:], y[3000:]) < 0.05
-    model.partial_fit(X[3000:4000], y[3000:4000])
+    assert model.score(X[1200:], y[1200:]) < 0.05
+    model.partial_fit(X[1200:2200], y[1200:2200])
     (drift,) = model.drifts_
-    assert 3000 < drift.n_samples_seen < 3600
+    assert 1200 < drift.n_samples_seen < 1800
     assert drift.before < 0.1 < 0.3 < drift.after
-    assert model.score(X[4000:], y[4000:]) > 0.97
-    assert model.n_samples_seen_ == 4000
+    assert model.score(X[2200:], y[2200:]) > 0.97
+    assert model.n_samples_seen_ == 2200
 
 
 @pytest.mark.parametrize("model", CLASSIFIERS)
 def test_a_change_right_after_a_fit_is_found(model):
     X, y = swapped()
-    model = clone(model).fit(X[:3000], y[:3000]).partial_fit(X[3000:3400], y[3000:3400])
+    model = clone(model).fit(X[:1200], y[:1200]).partial_fit(X[1200:1600], y[1200:1600])
     (drift,) = model.drifts_
-    assert 3000 < drift.n_samples_seen <= 3400
+    assert 1200 < drift.n_samples_seen <= 1600
     assert drift.before < 0.3 < 0.9 < drift.after
-    assert model.score(X[3400:], y[3400:]) > 0.97
+    assert model.score(X[1600:], y[1600:]) > 0.97
 
 
 def test_a_tree_predicts_classes_that_come_after_its_fit():
@@ -161,19 +161,19 @@ def test_logits_count_in_a_stream_where_they_help_and_go_where_they_do_not():
 
 def test_without_forgetting_nothing_begins_anew():
     X, y = swapped()
-    model = ODAClassifier(20, forgetting=None, **SEEDS).partial_fit(X[:3000], y[:3000])
-    assert model.partial_fit(X[3000:4000], y[3000:4000]).drifts_ == []
+    model = ODAClassifier(20, forgetting=None, **SEEDS).partial_fit(X[:1200], y[:1200])
+    assert model.partial_fit(X[1200:2200], y[1200:2200]).drifts_ == []
 
 
 def test_regression_and_clusters_follow():
     rng = np.random.default_rng(0)
-    X = rng.uniform(-1.0, 1.0, (4000, 2))
-    y = np.where(np.arange(4000) < 2500, 1.0, -1.0) * np.sin(3.0 * X[:, 0])
-    regressor = ODARegressor(20, **SEEDS).partial_fit(X[:3500], y[:3500])
-    assert [2500 < drift.n_samples_seen < 3200 for drift in regressor.drifts_] == [True]
-    assert regressor.score(X[3500:], y[3500:]) > 0.9
-    moved = X + 5.0 * (np.arange(4000) >= 2500)[:, None]
-    clusters = ODAPartition(8, **SEEDS).partial_fit(moved[:3500])
+    X = rng.uniform(-1.0, 1.0, (2300, 2))
+    y = np.where(np.arange(2300) < 1000, 1.0, -1.0) * np.sin(3.0 * X[:, 0])
+    regressor = ODARegressor(20, **SEEDS).partial_fit(X[:1800], y[:1800])
+    assert [1000 < drift.n_samples_seen < 1700 for drift in regressor.drifts_] == [True]
+    assert regressor.score(X[1800:], y[1800:]) > 0.9
+    moved = X + 5.0 * (np.arange(2300) >= 1000)[:, None]
+    clusters = ODAPartition(8, **SEEDS).partial_fit(moved[:1800])
     assert len(clusters.drifts_) == 1
     assert np.abs(clusters.codevectors_ - 5.0).max() < 1.5
 
@@ -211,12 +211,12 @@ def test_a_large_fit_is_not_replaced_by_that_of_a_stream():
     "model", [CLASSIFIERS[0], CLASSIFIERS[2], ODARegressor(10, **SEEDS), ODAPartition(6, **SEEDS)]
 )
 def test_chunks_do_not_matter_and_files_go_on(model):
-    X, y = swapped(1200, 700)
+    X, y = swapped(700, 500)
     y = y.astype(float) if isinstance(model, ODARegressor) else y
     whole = clone(model).partial_fit(X, y)
     parts = clone(model)
-    for rows in np.split(np.arange(len(X)), [1, 150, 1213, 1214, 1500]):
-        if rows[0] == 1500:
+    for rows in np.split(np.arange(len(X)), [1, 150, 713, 714, 1000]):
+        if rows[0] == 1000:
             parts = reloaded(parts)
         parts.partial_fit(X[rows], y[rows])
     found = [[drift.n_samples_seen for drift in one.drifts_] for one in (whole, parts)]

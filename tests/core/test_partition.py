@@ -71,18 +71,18 @@ def test_k_never_overshoots(bifurcation, k_max):
 
 
 @pytest.mark.parametrize("bifurcation", ["critical", "perturb"])
-@pytest.mark.parametrize("chunk", [1, 7, 1000])
-def test_chunks_do_not_matter(bifurcation, chunk):
+def test_chunks_do_not_matter(bifurcation):
     samples = np.tile(blobs(), (2 if bifurcation == "critical" else 8, 1))
     whole = ODAPartition(6, bifurcation=bifurcation, random_state=0).partial_fit(samples)
-    parts = ODAPartition(6, bifurcation=bifurcation, random_state=0)
-    for start in range(0, len(samples), chunk):
-        parts.partial_fit(samples[start : start + chunk])
-    np.testing.assert_array_equal(whole.codevectors_, parts.codevectors_)
-    np.testing.assert_array_equal(whole.weights_, parts.weights_)
-    np.testing.assert_array_equal(whole.spreads_, parts.spreads_)
-    assert without_seconds(whole.history_) == without_seconds(parts.history_)
-    assert whole.n_samples_seen_ == parts.n_samples_seen_ == len(samples)
+    for chunk in (1, 7, 1000):
+        parts = ODAPartition(6, bifurcation=bifurcation, random_state=0)
+        for start in range(0, len(samples), chunk):
+            parts.partial_fit(samples[start : start + chunk])
+        np.testing.assert_array_equal(whole.codevectors_, parts.codevectors_)
+        np.testing.assert_array_equal(whole.weights_, parts.weights_)
+        np.testing.assert_array_equal(whole.spreads_, parts.spreads_)
+        assert without_seconds(whole.history_) == without_seconds(parts.history_)
+        assert whole.n_samples_seen_ == parts.n_samples_seen_ == len(samples)
 
 
 def test_a_stream_finds_the_clusters_and_their_variances():

@@ -33,7 +33,7 @@ def usual_score(local_model):
     return streamed(*ordinary(), local_model).score(*ordinary(500, seed=1))
 
 
-def ordinary(n=1000, seed=0):
+def ordinary(n=500, seed=0):
     X = np.random.default_rng(seed).normal(size=(n, 3))
     return X, function(X)
 
