@@ -101,8 +101,8 @@ class CodebookCells(Cells):
             self.own_actions = self.codevectors[:, n:]
         elif learner.sizes.n_labels > 1:
             self.own_actions = self.book.labels.tolist()
-        # of a table, only the states that it was learned for
-        is_table = learner.sizes.has_table_values and visits.any()
+        # of a table, only the states that actions were taken in
+        is_table = learner.sizes.has_table_values and self.visits is not None
         self.shown = np.flatnonzero(visits) if is_table else np.arange(len(self.book))
 
     def distances(self, points: Array) -> Array:

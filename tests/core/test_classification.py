@@ -209,7 +209,8 @@ def test_neither_chunks_nor_samples_of_weight_zero_matter_to_lvq(kind, weighted)
     assert models[0].converged_ or "mode" in kind or weighted
 
 
-@pytest.mark.parametrize(("mode", "chunk"), [("conditional", 1), ("conditional", 37), ("majority", 1)])
+@pytest.mark.parametrize("mode", ["conditional", "majority"])
+@pytest.mark.parametrize("chunk", [1, 37])
 def test_classes_may_come_late_in_any_chunks(mode, chunk):
     X, y = blobs(80)
     order = np.concatenate([np.flatnonzero(y != 0), np.flatnonzero(y == 0)])

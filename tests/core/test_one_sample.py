@@ -49,7 +49,8 @@ def slow(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("model", "n_outputs"), [(model, 0) for model in MODELS[:3]] + [(model, 2) for model in MODELS[3:]]
+    ("model", "n_outputs"),  # partitions have no outputs
+    [(model, n) for model in MODELS for n in ([0] if isinstance(model, ODAPartition) else [0, 2])],
 )
 def test_single_samples_are_learned_as_chunks_are(model, n_outputs, slow):
     X, y = changing(n_outputs=n_outputs)

@@ -188,24 +188,24 @@ def test_samples_in_random_order_rarely_seem_to_advance(d):
 
 
 def changing(kind, n):
-    """A stream that changes after 800 samples: classes are swapped, or a wave has another phase."""
+    """A stream that changes after 1,500 samples: classes are swapped, or a wave has another phase."""
     X, y = problem(kind, n)
-    later = np.arange(n) >= 800
+    later = np.arange(n) >= 1500
     return X, np.where(later, 1 - y, y) if "classes" in kind else np.sin(2.0 * X[:, 0] + 1.5 * later)
 
 
 @pytest.mark.parametrize("kind", ["classes", "outputs", "tree of classes"])
 def test_soon_after_a_change_the_samples_since_are_fitted(kind):
-    X, y = changing(kind, 1900)
-    model = streamed(kind, X[:920], y[:920])
+    X, y = changing(kind, 2600)
+    model = streamed(kind, X[:1560], y[:1560])
     assert len(model.drifts_) == 1
-    assert model.score(X[1400:], y[1400:]) > 0.85
+    assert model.score(X[2100:], y[2100:]) > 0.85
     again = reloaded(model)
-    for rows in (slice(920, 1000), slice(1000, 1200), slice(1200, 1400)):
+    for rows in (slice(1560, 1700), slice(1700, 1900), slice(1900, 2100)):
         model.partial_fit(X[rows], y[rows])
         for i in range(rows.start, rows.stop):
             again.partial_fit(X[i : i + 1], y[i : i + 1])
         np.testing.assert_allclose(again.predict(X), model.predict(X), rtol=1e-9)
-        assert model.score(X[1400:], y[1400:]) > 0.9
+        assert model.score(X[2100:], y[2100:]) > 0.9
         assert model.n_samples_seen_ == again.n_samples_seen_ == rows.stop
     assert len(model.drifts_) == 1
