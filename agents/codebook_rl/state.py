@@ -135,8 +135,8 @@ DENSE = 31
 # all others: infinite once an episode has terminated
 CENTRE = 32
 VOTES = 33
-# The step at which a table's values are computed from below again, and 1 if that is often enough for
-# them to change in no other way (`rules.outcomes`)
+# The step at which a table's values are computed from below again; and 0 unless that is often enough for
+# them to change in no other way, else by how much rarer it is as nothing changes (`rules.outcomes`)
 NEXT_FROM_BELOW = 34
 SETTLED = 35
 # The running mean of the novelty of the first states of episodes

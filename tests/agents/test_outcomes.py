@@ -10,6 +10,7 @@ from stable_baselines3.common.monitor import Monitor
 
 from oda_rl._schema import anything
 from oda_rl.agents import TwoTimescaleAC, TwoTimescaleQ
+from oda_rl.agents.codebook_rl import state as names
 from oda_rl.agents.codebook_rl.rules import outcomes
 from oda_rl.storage import ModelFileError, load, save
 
@@ -138,6 +139,26 @@ def test_a_goal_that_has_moved_is_found_again():
     model = TwoTimescaleQ(env=Corridor(10_000), seed=0).learn(10_000)
     assert evaluate_policy(model, Monitor(Corridor(10_000)), 5)[0] == 1.0
     model.learn(10_000, reset_num_timesteps=False)
+    assert evaluate_policy(model, Monitor(Corridor(0)), 5)[0] == 1.0
+
+
+def test_values_that_no_longer_change_are_computed_rarely_but_at_once_after_a_fall():
+    computed = []
+
+    def count(model, n_steps):
+        computed.append(0)
+        due = model.learner.numbers.figures[names.NEXT_FROM_BELOW]
+        for _ in range(n_steps):
+            model.learn(1, reset_num_timesteps=False, planned_timesteps=50_000)
+            latest = model.learner.numbers.figures[names.NEXT_FROM_BELOW]
+            computed[-1] += latest > due
+            due = latest
+
+    model = TwoTimescaleQ(env=Corridor(30_500), seed=0).learn(30_000, planned_timesteps=50_000)
+    count(model, 500)
+    count(model, 500)
+    assert computed[0] <= 1 < computed[1]
+    model.learn(1_500, reset_num_timesteps=False, planned_timesteps=50_000)
     assert evaluate_policy(model, Monitor(Corridor(0)), 5)[0] == 1.0
 
 

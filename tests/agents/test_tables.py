@@ -49,7 +49,8 @@ class Table:
 
     The novelty of a pair, and its value where it has always had one outcome, are made anew when it is
     visited, and again as the last pairs are gone through backward, ten for each step. Values of pairs
-    with up to four outcomes are computed from below; if that is often, they else only rise.
+    with up to four outcomes are computed from below; if that is often, they else only rise. `settled` is
+    0 or how much rarer that is, as nothing changes.
     """
 
     def __init__(self, n_states, n_actions, seed, lam, gamma_halving):
@@ -63,7 +64,7 @@ class Table:
         self.outcomes, self.last, self.recent, self.waiting = {}, {}, [], 0
         self.rewards, self.mean, self.dense = [], 0.0, None  # whether rewards are dense, once known
         self.in_step = 0  # 1 while a step is learned from
-        self.shares, self.settled, self.next_from_below, self.first_novelty = {}, False, 0, 0.0
+        self.shares, self.settled, self.next_from_below, self.first_novelty = {}, 0, 0, 0.0
 
     @property
     def gamma(self):
@@ -120,6 +121,9 @@ class Table:
             value = self.expected(pair, self.q.max(axis=1))
             if value > self.q[pair] or self.visits[pair] == 1:
                 self.q[pair] = value
+            elif self.q[pair] - value > 1e-3 * abs(self.q[pair]):
+                left = self.next_from_below - self.steps
+                self.next_from_below, self.settled = self.steps + left / self.settled, 1
         elif len(self.outcomes[pair]) == 1:
             self.q[pair] = reward - self.centre + self.gamma * (0 if end else self.q[after].max())
 
@@ -187,9 +191,13 @@ class Table:
             change = (values - before).max()
         pause = n_actions * max(len(visited) * (1 + n_sweeps), n_states / 10) / 100
         settles = change <= 1e-3 * abs(self.q).max()
-        self.next_from_below, self.settled = self.steps + pause, settles and pause <= 1000
+        before = self.q.copy()
         for pair in pairs if settles else ():
             self.q[pair] = self.expected(pair, values)
+        quiet = abs(self.q - before).max() <= 1e-3 * abs(before).max()
+        rarer = min(max(2 * self.settled * quiet, 1), 20_000 / pause)
+        self.settled = rarer if settles and pause <= 1000 else 0
+        self.next_from_below = self.steps + pause * (self.settled or 1)
 
     def run(self, env, seed, n_steps):
         state, _ = env.reset(seed=seed)
@@ -200,7 +208,7 @@ class Table:
             self.learn((state, action), reward, values.max(), None if terminated else int(after))
             self.look_back(terminated or truncated)
             if self.dense:
-                self.settled = False
+                self.settled = 0
             elif self.steps >= self.next_from_below:
                 self.compute_from_below()
             if terminated or truncated:

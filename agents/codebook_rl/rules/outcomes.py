@@ -19,6 +19,8 @@ until they change no more. Values that begin below the true ones have no loops t
 that were never tried, and those with further outcomes, keep their Q, and the others get what was
 computed. If that takes little enough to be done every `LONGEST_PAUSE` steps, the values of the latter
 change in no other way than upward, so that no loop is left with larger values than the ways out of it.
+Each computation that changes nothing doubles the steps until the next, up to `QUIET_PAUSE`, until an
+expected value falls.
 
 Values that still change after `MOST_SWEEPS` are not used: then a loop pays, and its value is the sum of
 many rewards, which Q-learning finds sooner.
@@ -53,6 +55,8 @@ PAIRS_PER_STEP = 100.0
 UNVISITED = 0.1
 # Values are left to this computation if it is made at least every so many steps.
 LONGEST_PAUSE = 1000.0
+# The most steps between two computations while nothing changes
+QUIET_PAUSE = 20.0 * LONGEST_PAUSE
 
 
 def fields(sizes):
@@ -137,7 +141,10 @@ def largest_of_rows(block, first, n, place):
 
 @inline_kernel
 def raise_value(state, first, branch, place, taken):
-    """Set the Q of a pair to its expected value if that is larger, or if this was its first visit."""
+    """Set the Q of a pair to its expected value if that is larger, or if this was its first visit.
+
+    If it is smaller, the computation from below that will lower Q is not delayed further.
+    """
     branches, scratch, width = open_branches(state), open_scratch(state), branch_width(state)
     n_actions, block = scratch.values.shape[0], branches.payload[branch]
     for k in range(first + taken * N_OUTCOMES, first + (taken + 1) * N_OUTCOMES):
@@ -149,6 +156,13 @@ def raise_value(state, first, branch, place, taken):
     value = expected_value(block, first, n_actions, taken, place, find_discount(state), scratch.key)
     if value > block[taken, place] or block[n_actions + taken, place] == 1.0:
         block[taken, place] = value
+    elif block[taken, place] - value > NO_CHANGE * abs(block[taken, place]):
+        numbers = open_numbers(state)
+        n_steps, figures = numbers.counters[names.STEPS], numbers.figures
+        figures[names.NEXT_FROM_BELOW] -= n_steps
+        figures[names.NEXT_FROM_BELOW] /= figures[names.SETTLED]
+        figures[names.NEXT_FROM_BELOW] += n_steps
+        figures[names.SETTLED] = 1.0
 
 
 @inline_kernel
@@ -223,11 +237,27 @@ def sweep(state, first, n):
     return change
 
 
+@inline_kernel
+def use_from_below(state, first, n):
+    """Set each known Q of the `n` visited cells by the values computed; returns the largest change."""
+    branches, scratch, width = open_branches(state), open_scratch(state), branch_width(state)
+    discount, n_actions, change = find_discount(state), scratch.values.shape[0], 0.0
+    for i in range(n):
+        cell = scratch.node[i]
+        block, place = branches.payload[cell // width], cell % width
+        for a in range(n_actions):
+            if is_known(block, first, n_actions, a, place):
+                value = expected_value(block, first, n_actions, a, place, discount, scratch.key)
+                change = max(change, abs(value - block[a, place]))
+                block[a, place] = value
+    return change
+
+
 @lean_kernel
 def compute_from_below(state, first):
     """Compute the values of all pairs whose outcomes are known, and use them if they settle."""
-    branches, scratch, numbers = open_branches(state), open_scratch(state), open_numbers(state)
-    width, n_actions, discount = branch_width(state), scratch.values.shape[0], find_discount(state)
+    scratch, numbers = open_scratch(state), open_numbers(state)
+    n_actions, discount = scratch.values.shape[0], find_discount(state)
     n, lowest, largest = list_visited(state, first)
     order_by_value(scratch.node, n, scratch.key)
     begin_below(state, first, n, lowest / (1.0 - discount))
@@ -236,16 +266,15 @@ def compute_from_below(state, first):
         settles = sweep(state, first, n) <= NO_CHANGE * largest
         n_sweeps += 1
     n_cells = max(n * (1.0 + n_sweeps), UNVISITED * scratch.key.shape[0])
+    change = use_from_below(state, first, n) if settles else 0.0
     pause = n_actions * n_cells / PAIRS_PER_STEP
+    if settles and pause <= LONGEST_PAUSE:
+        quiet = 2.0 * numbers.figures[names.SETTLED] if change <= NO_CHANGE * largest else 1.0
+        numbers.figures[names.SETTLED] = min(max(quiet, 1.0), QUIET_PAUSE / pause)
+        pause *= numbers.figures[names.SETTLED]
+    else:
+        numbers.figures[names.SETTLED] = 0.0
     numbers.figures[names.NEXT_FROM_BELOW] = numbers.counters[names.STEPS] + pause
-    numbers.figures[names.SETTLED] = 1.0 if settles and pause <= LONGEST_PAUSE else 0.0
-    for i in range(n if settles else 0):
-        cell = scratch.node[i]
-        block, place = branches.payload[cell // width], cell % width
-        for a in range(n_actions):
-            if is_known(block, first, n_actions, a, place):
-                value = expected_value(block, first, n_actions, a, place, discount, scratch.key)
-                block[a, place] = value
 
 
 @inline_kernel
