@@ -10,6 +10,7 @@ from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 
 from oda_rl import ODAClassifier
+from oda_rl.estimators.classification import stream
 from oda_rl.estimators.classification.local_logits import LogitTrial
 from oda_rl.estimators.classification.logistic import fit_logistic
 from oda_rl.estimators.targets import Data
@@ -212,6 +213,21 @@ def test_a_stream_is_fitted_where_that_is_better_on_its_latest_samples():
     book = whole._session.local.run.book
     np.testing.assert_array_equal(book.codevectors, cells)
     assert not np.array_equal(book["theta"], models)
+
+
+def test_the_last_fit_of_a_stream_is_of_all_but_an_eighth_unless_features_are_many(monkeypatch):
+    monkeypatch.setattr(stream, "FIT_AT", (64, 512))
+    X, y = curved(2500)
+    models = {}
+    for most in (6, 5):
+        monkeypatch.setattr(stream, "MOST_FEATURES", most)
+        models[most] = ODAClassifier(random_state=0)
+        for start in range(0, 512, 64):
+            models[most].partial_fit(X[start : start + 64], y[start : start + 64])
+    assert [model._session.n_fitted for model in models.values()] == [448, 64]
+    assert [model.n_samples_seen_ for model in models.values()] == [512, 512]
+    fitted, never = (model.score(X[512:], y[512:]) for model in models.values())
+    assert fitted > never + 0.05
 
 
 @pytest.mark.parametrize(

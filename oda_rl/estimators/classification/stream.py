@@ -23,16 +23,22 @@ from oda_rl.estimators.drift import LATEST, RENEWAL, Forgetful, restoring_state
 from oda_rl.estimators.targets import Data
 
 # Numbers of samples of a stream, since learning began, at which a fit of all of them is tried, unless a
-# class has less than FEWEST samples. One in LATEST samples, the last, are left out for the trial.
-FIT_AT, FEWEST = (256, 512, 1024, 2048), 5
+# class has less than FEWEST samples. One in LATEST samples, the last, are left out for the trial; one in
+# LATEST_OF_MANY in the last trial, which is not made if samples have more than MOST_FEATURES features.
+FIT_AT, FEWEST = (256, 512, 1024, 2048, 4096), 5
+LATEST_OF_MANY, MOST_FEATURES = 8, 128
 
 
 class StreamClassifier(Forgetful, CodebookClassifier):
     """An `ODAClassifier` that learns from a stream."""
 
     n_warmup: int
+    n_features_in_: int
     _session: ClassSession
-    _relearn_at = FIT_AT
+
+    @property
+    def _relearn_at(self) -> tuple[int, ...]:  # type: ignore[override]
+        return FIT_AT if self.n_features_in_ <= MOST_FEATURES else FIT_AT[:-1]
 
     def _begin(self, settings: ClassSettings, n_features: int, rng: np.random.Generator) -> None:
         """Begin to learn from a stream."""
@@ -92,22 +98,29 @@ class StreamClassifier(Forgetful, CodebookClassifier):
 def fit_of_stream(session: ClassSession, data: Data, losses: Array, estimator: Any) -> ClassSession:
     """A session that is fitted to all samples of a stream so far, or this one if that is not better.
 
-    A fit of all but the latest must classify these clearly better than the present session did when they
-    came: `losses` are 1 for samples of the stream that were classified wrongly, else 0. Samples left out
-    at random would not do, as successive samples may be alike.
+    A fit of all but the latest must classify these better than the present session did when they came:
+    `losses` are 1 for samples of the stream that were classified wrongly, else 0. Samples left out at
+    random would not do, as successive samples may be alike. If there are few it must be clearly better.
+    If there are many this fit is kept, and learns the latest as the samples of a stream.
     """
     data = data.take(np.flatnonzero(data.weight > 0.0))
-    n, k = len(data.weight), len(data.weight) // LATEST
+    n = len(data.weight)
+    is_large = n >= FIT_AT[-1]
+    k = n // (LATEST_OF_MANY if is_large else LATEST)
     first, latest = data.take(slice(0, n - k)), data.take(slice(n - k, n))
     few = np.bincount(first.targets, minlength=session.n_classes).min() < FEWEST or len(losses) < k
     changes = session.following.memory > 0.0  # cells lag behind: the first samples are of no use
     if few or not session.is_warm or changes or n < RENEWAL * session.n_fitted:
         return session
     known = float(losses[-k:].mean())
-    deviation = np.sqrt(known * (1.0 - known) / k)
-    if known - deviation <= fitted_error(_fitted(session, first, estimator), latest, estimator.rule):
+    margin = 0.0 if is_large else np.sqrt(known * (1.0 - known) / k)
+    found = _fitted(session, first, estimator)
+    if known - margin <= fitted_error(found, latest, estimator.rule):
         return session
-    found = _fitted(session, data, estimator)
+    if is_large:
+        found.observe(latest)
+    else:
+        found = _fitted(session, data, estimator)
     found.n_seen = session.n_seen
     return found
 
