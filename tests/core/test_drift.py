@@ -122,6 +122,27 @@ def test_cells_forget_as_fast_as_clusters_move_and_nothing_where_they_stay():
     assert min(lost) > -0.01
 
 
+def test_after_two_changes_a_stream_is_followed_before_the_annealing_would_be_done():
+    """Each of three classes comes to the places of the next one in a third of a round."""
+    rng = np.random.default_rng(0)
+    y, n = rng.integers(3, size=4000), 4000
+    angle = 2.0 * np.pi * (np.arange(n) / 1500.0 + y / 3.0)
+    X = 3.0 * np.column_stack([np.cos(angle), np.sin(angle)]) + rng.normal(size=(n, 2))
+    model, scores = ODAClassifier(random_state=0), []
+    for start in range(0, n - 200, 100):
+        part = slice(start, start + 100)
+        scores.append(model.score(X[part], y[part]) if start else 0.0)
+        model.partial_fit(X[part], y[part])
+    assert np.mean(scores[20:]) > 0.65
+    assert [model.converged_, len(model.drifts_)] == [True, 2]
+    assert model.memory_ < 5.0
+    single = deepcopy(model)
+    for i in range(n - 200, n):
+        single.partial_fit(X[i : i + 1], y[i : i + 1])
+    model.partial_fit(X[n - 200 :], y[n - 200 :])
+    np.testing.assert_allclose(single.predict_proba(X), model.predict_proba(X), atol=1e-9)
+
+
 def test_what_moved_before_a_change_moves_after_it():
     X, y = moving(0, 0.001)
     y[5000:] = 1 - y[5000:]

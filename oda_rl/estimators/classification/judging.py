@@ -1,5 +1,6 @@
 """Evaluation of the samples of a stream by the codebook from before any of them was learned."""
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy as np
 from oda_rl._effects import count_stored
 from oda_rl._schema import Schema, Sizes, maybe
 from oda_rl._types import Array, Labels
+from oda_rl.codebook.annealer import Annealer
 from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.classification.book import (
     FLOOR,
@@ -39,6 +41,9 @@ REMEMBERED, WRONG = 1000, 10.0
 # A class counts as known after so many of its samples. Losses with which widths are chosen must be those
 # of as many of its samples, too: without any, a width that never predicts a rare class is the best.
 KNOWN = 20
+# Cells that anneal are judged if the stream has changed so often, and once their number has not changed
+# for so many samples per cell.
+RESTLESS, UNCHANGED = 2, 2.0
 
 
 class ClassJudge(NamedTuple):
@@ -169,16 +174,19 @@ class Mixing:
         self.losses += n / max(n, min(self.n, REMEMBERED)) * (np.array(found) - self.losses)
 
 
-def judge_piece(session: "ClassSession", judge: ClassJudge, data: Data, rule: str) -> Array:
+def judge_piece(
+    session: "ClassSession", judge: ClassJudge, data: Data, rule: str, n_drifts: int
+) -> Array:
     """Judge a piece of a stream: 1 for each sample of a known class that is classified wrongly, else 0.
 
-    Also adapts the widths, the memory of cells, and the local logits of the session to the piece.
+    Also adapts the widths, the memory of cells, and the local logits of the session to the piece. The
+    stream has changed `n_drifts` times so far.
     """
     known = data.take(judge.counts[data.targets] >= KNOWN)
     scaled = judge.scaling(known.samples)
     distance = judge.distance(session.divergence, scaled)
     choose_widths(session, judge, distance, known)
-    follow(session, judge, scaled, distance, known)
+    follow(session, judge, scaled, distance, known, n_drifts >= RESTLESS)
     mix_logits(session, judge, distance, known, data)
     if session.following.is_quick:
         session.neighbors = None
@@ -229,19 +237,27 @@ def _losses_of_widths(judge: ClassJudge, distance: Array, data: Data, n_features
 
 
 def follow(
-    session: "ClassSession", judge: ClassJudge, scaled: Array, distance: Array, data: Data
+    session: "ClassSession",
+    judge: ClassJudge,
+    scaled: Array,
+    distance: Array,
+    data: Data,
+    is_restless: bool,
 ) -> None:
     """Adapt the memory of the cells of all classes to judged samples.
 
     As long as the memory is unlimited, classes that anneal do not count, since cells that have just
     split move in one direction, too. (A limit from before a change of the stream is adapted at once.)
+    But those of a restless stream do if they have had all their cells for a while; and they stop
+    annealing if it changes quickly, as it might last forever.
     """
     book, following, targets = judge.book, session.following, data.targets
     if session.settings.shared:
         return
     if following.memory == 0.0:
-        done = np.array([run.annealer is not None and run.annealer.done for run in session.runs])
-        rows = done[targets]
+        is_judged = has_all_cells if is_restless and session.n_fitted == 0 else attrgetter("done")
+        annealers = [run.annealer for run in session.runs]
+        rows = np.array([a is not None and is_judged(a) for a in annealers])[targets]
         scaled, distance, targets = scaled[rows], distance[rows], targets[rows]
     if len(targets) == 0:
         return
@@ -249,6 +265,18 @@ def follow(
     clear = following.judge(scaled, targets, distance, location, book.labels)
     following.decide(clear, float(session.counts.sum()) / len(book.labels))
     limit_memory(session, following.memory)
+    for run in session.runs if is_restless and following.is_quick else ():
+        if run.annealer is not None and not run.annealer.done and has_all_cells(run.annealer):
+            run.annealer.done = True
+            session.prepared.clear()  # the tables are of an annealing
+
+
+def has_all_cells(annealer: Annealer) -> bool:
+    """Whether the annealing is done, or has had as many cells as there may be for a while."""
+    if annealer.done or len(annealer.codebook) < annealer.max_codevectors:
+        return annealer.done
+    changed = [level.n_samples_seen for level in annealer.history if level.n_splits or level.n_merges]
+    return annealer.n_samples_seen - max(changed, default=0) >= UNCHANGED * len(annealer.codebook)
 
 
 def limit_memory(session: "ClassSession", memory: float) -> None:

@@ -59,7 +59,7 @@ class StreamClassifier(Forgetful, CodebookClassifier):
 
     def _losses(self, judge: ClassJudge, data: Data) -> Array:
         """Whether samples are classified wrongly (0 or 1); those of unknown classes are left out."""
-        return judge_piece(self._session, judge, data, self.rule)
+        return judge_piece(self._session, judge, data, self.rule, len(self._watch.drifts))
 
     def _fitted_loss(self, data: Data) -> float:
         return fitted_error(self._session, data, self.rule)
