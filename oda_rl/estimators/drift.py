@@ -137,7 +137,11 @@ class Forgetful(WeightsMixin):
 
     forgetting: str | None
     _watch: "Watch"
-    _relearn_at: tuple[int, ...] = ()  # numbers of samples since learning began
+
+    @property
+    def _relearn_at(self) -> tuple[int, ...]:
+        """Numbers of samples, since learning began, at which `_relearn` is called."""
+        return ()
 
     @property
     def drifts_(self) -> list[DriftPoint]:

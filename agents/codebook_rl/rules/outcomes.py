@@ -159,9 +159,8 @@ def raise_value(state, first, branch, place, taken):
     elif block[taken, place] - value > NO_CHANGE * abs(block[taken, place]):
         numbers = open_numbers(state)
         n_steps, figures = numbers.counters[names.STEPS], numbers.figures
-        figures[names.NEXT_FROM_BELOW] -= n_steps
-        figures[names.NEXT_FROM_BELOW] /= figures[names.SETTLED]
-        figures[names.NEXT_FROM_BELOW] += n_steps
+        left = figures[names.NEXT_FROM_BELOW] - n_steps
+        figures[names.NEXT_FROM_BELOW] = n_steps + left / figures[names.SETTLED]
         figures[names.SETTLED] = 1.0
 
 

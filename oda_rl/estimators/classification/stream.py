@@ -37,7 +37,7 @@ class StreamClassifier(Forgetful, CodebookClassifier):
     _session: ClassSession
 
     @property
-    def _relearn_at(self) -> tuple[int, ...]:  # type: ignore[override]
+    def _relearn_at(self) -> tuple[int, ...]:
         return FIT_AT if self.n_features_in_ <= MOST_FEATURES else FIT_AT[:-1]
 
     def _begin(self, settings: ClassSettings, n_features: int, rng: np.random.Generator) -> None:
