@@ -29,6 +29,8 @@ EARLY_AT = 32
 RELEARN_AT = (128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
 # Estimators that are fitted to a stream keep a fitted model unless there are so many times its samples.
 RENEWAL = 2.0
+# With more features, models are not fitted to a stream at the last of their numbers of samples.
+MOST_FEATURES = 128
 # Trees are regrown after a fit once there are, with its samples, more than so many times as many.
 REGROWTH = 1.5
 # One in LATEST samples, the last, judge fits of those before; they advance if ADVANCED are beyond these,

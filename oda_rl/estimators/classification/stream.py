@@ -19,14 +19,14 @@ from oda_rl.estimators.classification.judging import (
 )
 from oda_rl.estimators.classification.one_sample import learn_few
 from oda_rl.estimators.classification.session import ClassSession
-from oda_rl.estimators.drift import LATEST, RENEWAL, Forgetful, restoring_state
+from oda_rl.estimators.drift import LATEST, MOST_FEATURES, RENEWAL, Forgetful, restoring_state
 from oda_rl.estimators.targets import Data
 
 # Numbers of samples of a stream, since learning began, at which a fit of all of them is tried, unless a
 # class has less than FEWEST samples. One in LATEST samples, the last, are left out for the trial; one in
 # LATEST_OF_MANY in the last trial, which is not made if samples have more than MOST_FEATURES features.
 FIT_AT, FEWEST = (256, 512, 1024, 2048, 4096), 5
-LATEST_OF_MANY, MOST_FEATURES = 8, 128
+LATEST_OF_MANY = 8
 
 
 class StreamClassifier(Forgetful, CodebookClassifier):

@@ -207,13 +207,12 @@ def refit(run: "RegressionRun", standard: Array, weight: Array, descent: Descent
     metric = run.scaling.metric[:d]
     inputs, outputs = standard[:, :d] * metric, standard[:, d:]
     codevectors = book.codevectors[:, :d]
-    ridge = None if run.models.ridge == "auto" else float(run.models.ridge)
     width = float(run.figures[INPUT_DISTORTION])
 
     def fit(softness: float) -> mixture.Mixture:
         return mixture.fit_mixture(
             *(inputs, outputs, weight, codevectors),
-            *(softness * width, run.linear, ridge, run.effects_leverage),
+            *(softness * width, run.linear, run.models.given_ridge, run.effects_leverage),
         )
 
     if run.models.softness == "auto":
@@ -226,6 +225,33 @@ def refit(run: "RegressionRun", standard: Array, weight: Array, descent: Descent
     book["theta"][:] = found.theta * scale[:, None]
     run.leverage = found.leverage
     return found.score
+
+
+def errors_of_models(run: "RegressionRun", samples: Array, weight: Array, others: Array) -> Array:
+    """Errors (n_others, n_outputs) of a run whose models are fitted to other samples, in deviations.
+
+    Only its built-in models are: its cells and their overlap stay. The run itself is not changed.
+
+    Parameters
+    ----------
+    run : RegressionRun
+        With cells.
+    samples : ndarray of shape (n_samples, n_features + n_outputs)
+        Raw inputs and outputs, to which models are fitted.
+    weight : ndarray of shape (n_samples,)
+        Of the samples, with a mean of 1.
+    others : ndarray of shape (n_others, n_features + n_outputs)
+        Raw inputs and outputs, which the models predict.
+    """
+    assert run.scaling is not None
+    d, cells, gate = run.n_inputs, run.book.codevectors[:, : run.n_inputs], run.gating_temperature
+    own, new = (run.scaling.with_outputs(run.insert_effects(some), d) for some in (samples, others))
+    chosen = gate, run.linear, run.models.given_ridge
+    models = mixture.fit_mixture(run.to_distance(own), own[:, d:], weight, cells, *chosen)
+    found, location = np.empty((len(new), run.n_outputs)), np.ascontiguousarray(cells.T)
+    inputs, unscale, k = run.to_distance(new), np.ones(d), len(cells)
+    mixture.predict_all(inputs, unscale, location, k, gate, models.theta, run.n_basis, found)
+    return found - new[:, d:]
 
 
 def prepare_stream(run: "RegressionRun", samples: Array, weight: Array) -> None:

@@ -125,6 +125,11 @@ class ModelSettings(NamedTuple):
         """The settings of an estimator."""
         return cls(*(plain(getattr(estimator, name)) for name in cls._fields))
 
+    @property
+    def given_ridge(self) -> float | None:
+        """The ridge of the fit of all local models; None if cross-validation chooses it."""
+        return None if self.ridge == "auto" else float(self.ridge)
+
 
 class ModelAnnealer(Annealer):
     """An annealer that also trains the local models of the cells, sample by sample.

@@ -8,6 +8,7 @@ from oda_rl._types import Array
 from oda_rl.estimators.copies import without_copies
 from oda_rl.estimators.drift import (
     LATEST,
+    MOST_FEATURES,
     RENEWAL,
     Forgetful,
     are_advancing,
@@ -16,6 +17,7 @@ from oda_rl.estimators.drift import (
 )
 from oda_rl.estimators.one_sample import observe_one
 from oda_rl.estimators.regression.base import CodebookRegressor
+from oda_rl.estimators.regression.fitting import errors_of_models
 from oda_rl.estimators.regression.one_sample import PreparedOutputs, row_of
 from oda_rl.estimators.regression.predictor import Predictor
 from oda_rl.estimators.regression.scaling import range_without_wild
@@ -23,17 +25,24 @@ from oda_rl.estimators.regression.session import RegressionRun
 from oda_rl.estimators.settings import Settings
 from oda_rl.estimators.targets import Data
 
-# Numbers of samples of a stream, since learning began, at which all of them are fitted.
-FIT_AT = (256, 1024)
+# Numbers of samples of a stream, since learning began, at which all of them are fitted if they are twice
+# as many as in the fit before. After a change it is asked whether the first half came before its end.
+FIT_AT = (256, 512, 1024, 1536, 2048, 4096)
+# Number of runs of successive samples in the later half, each of which is left out once for that.
+FOLDS = 4
 
 
 class StreamRegressor(Forgetful, CodebookRegressor):
     """An `ODARegressor` that learns from a stream."""
 
     n_warmup: int
+    n_features_in_: int
     _run: RegressionRun
     _flat: bool
-    _relearn_at = FIT_AT
+
+    @property
+    def _relearn_at(self) -> tuple[int, ...]:
+        return FIT_AT if self.n_features_in_ <= MOST_FEATURES else FIT_AT[:-1]
 
     def _observe_one(self, run: RegressionRun, X: Array, y: Any) -> bool:
         row = row_of(run, self._flat, X, y)
@@ -47,7 +56,13 @@ class StreamRegressor(Forgetful, CodebookRegressor):
         self._changed()
 
     def _relearn(self, recent: Data) -> None:
-        self._run = fit_of_stream(self._run, self._annealing(), recent, self._watch.losses)
+        run, settings, watch = self._run, self._annealing(), self._watch
+        if watch.drifts and is_first_half_outdated(run, recent):
+            n = len(recent.weight)
+            watch.begun = watch.count - (n - n // 2)
+            self._run = _fitted_again(run, settings, recent.take(slice(n // 2, n)))
+        else:
+            self._run = fit_of_stream(run, settings, recent, watch.losses)
         self._changed()
 
     def _n_waiting(self) -> int:
@@ -94,9 +109,39 @@ def fit_of_stream(run: RegressionRun, settings: Settings, data: Data, losses: Ar
     latest = losses[-(len(data.weight) // LATEST) :]
     if are_advancing(data.samples) and not _predicts_better(run, settings, data, latest):
         return run
-    other = _fitted(run, settings, distinct)
-    other.n_seen, other.seconds = run.n_seen, run.seconds + other.seconds
-    return other
+    return _fitted_again(run, settings, distinct)
+
+
+def is_first_half_outdated(run: RegressionRun, data: Data) -> bool:
+    """Whether the first half of the samples since a change came before it was over, and only misleads.
+
+    Then local models of the cells that are fitted to the later half predict samples of it that are left
+    out clearly better than models that are fitted to both halves. Each of FOLDS runs of successive
+    samples is left out once.
+    """
+    used, half = np.flatnonzero(data.weight > 0.0), len(data.weight) // 2
+    later = used[used >= half]
+    if (
+        len(later) < 2 * FOLDS
+        or run.annealer is None
+        or not run.will_rest
+        or are_advancing(data.samples)
+    ):
+        return False
+    gains = np.empty(0)
+    for out in np.array_split(later, FOLDS):
+        both, new = (
+            _refitted_losses(run, data.take(np.setdiff1d(some, out)), data.take(out))
+            for some in (used, later)
+        )
+        gains = np.append(gains, both - new)
+    return bool(gains.mean() > gains.std() / np.sqrt(len(gains)))
+
+
+def _refitted_losses(run: RegressionRun, data: Data, latest: Data) -> Array:
+    """Losses of the run's cells on the latest samples, if their models are fitted to other samples."""
+    rows, others = (np.hstack([some.samples, some.targets]) for some in (data, latest))
+    return bounded_losses(errors_of_models(run, rows, data.weight / data.weight.mean(), others))
 
 
 def early_fit(run: RegressionRun, settings: Settings, data: Data) -> RegressionRun | None:
@@ -108,6 +153,13 @@ def early_fit(run: RegressionRun, settings: Settings, data: Data) -> RegressionR
         found = _fitted(run, settings, without_copies(data))
     found.n_seen = run.n_seen
     return found
+
+
+def _fitted_again(run: RegressionRun, settings: Settings, data: Data) -> RegressionRun:
+    """A run like this one of a stream, fitted to samples of it, which goes on in its place."""
+    other = _fitted(run, settings, without_copies(data))
+    other.n_seen, other.seconds = run.n_seen, run.seconds + other.seconds
+    return other
 
 
 def _fitted(run: RegressionRun, settings: Settings, data: Data) -> RegressionRun:
