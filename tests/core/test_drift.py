@@ -6,7 +6,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 from model_files import reloaded
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 
 from oda_rl import MultiResolutionODA, ODAClassifier, ODAPartition, ODARegressor
 from oda_rl.estimators.drift import find_cut
@@ -64,6 +64,36 @@ def test_a_change_right_after_a_fit_is_found(model):
     assert 1200 < drift.n_samples_seen <= 1600
     assert drift.before < 0.3 < 0.9 < drift.after
     assert model.score(X[1600:], y[1600:]) > 0.97
+
+
+@pytest.mark.parametrize(
+    ("model", "times"),
+    [
+        (ODARegressor(kernel=None, **SEEDS), 2.0),
+        (MultiResolutionODA(ODARegressor(), **SEEDS), 2.0),
+        (MultiResolutionODA(ODAClassifier(), **SEEDS), 1.5),
+    ],
+)
+def test_samples_from_before_the_end_of_a_slow_change_do_no_harm(model, times):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (4000, 2))
+    is_new = rng.random(4000) < (np.arange(4000) - 1200) / 600
+    y = np.where(is_new, np.cos(2.0 * X[:, 0]) - X[:, 1], np.sin(2.0 * X[:, 0]) + X[:, 1])
+    y += 0.05 * rng.normal(size=4000)
+    if is_classifier(model.get_params().get("estimator", model)):
+        y = y > 0.0
+    stream = clone(model).partial_fit(X[:2000], y[:2000])
+    stored = reloaded(stream).partial_fit(X[2000:2150], y[2000:2150])
+    stream.partial_fit(X[2000:2100], y[2000:2100]).partial_fit(X[2100:2150], y[2100:2150])
+    np.testing.assert_allclose(stored.predict(X), stream.predict(X), rtol=1e-9)
+    stream.partial_fit(X[2150:2400], y[2150:2400])
+    (change,) = stream.drifts_
+    assert 1200 < change.n_samples_seen <= 1920
+    errors = [
+        1.0 - one.score(X[2400:], y[2400:])
+        for one in (stream, clone(model).fit(X[1800:2400], y[1800:2400]))
+    ]
+    assert errors[0] < times * errors[1]
 
 
 def test_a_tree_predicts_classes_that_come_after_its_fit():

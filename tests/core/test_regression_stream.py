@@ -88,24 +88,6 @@ def test_without_forgetting_a_stream_is_never_fitted_and_its_cells_move():
     assert not np.array_equal(model.codevectors_[: len(cells)], cells[: len(model.codevectors_)])
 
 
-def test_samples_from_before_the_end_of_a_slow_change_are_forgotten():
-    rng, n = np.random.default_rng(0), 3000
-    X = rng.uniform(-2.0, 2.0, (n, 2))
-    is_new = rng.random(n) < (np.arange(n) - 1200) / 600
-    y = np.where(is_new, np.cos(2.0 * X[:, 0]) - X[:, 1], function(X)) + 0.05 * rng.normal(size=n)
-    model = streamed(X[:2000], y[:2000])
-    stored = reloaded(model)
-    for one, size in ((model, 50), (stored, 7)):
-        for start in range(2000, 2600, size):
-            stop = min(start + size, 2600)
-            one.partial_fit(X[start:stop], y[start:stop])
-    (change,) = model.drifts_
-    assert 1200 < change.n_samples_seen < 1800
-    fitted = ODARegressor(kernel=None, random_state=0).fit(X[1800:2600], y[1800:2600])
-    assert 1.0 - model.score(X[2600:], y[2600:]) < 2.0 * (1.0 - fitted.score(X[2600:], y[2600:]))
-    np.testing.assert_allclose(stored.predict(X), model.predict(X), rtol=1e-9)
-
-
 @pytest.mark.parametrize("step", [0.01, 1.0])
 def test_a_stream_in_the_order_of_time_is_fitted_only_where_that_is_better(step):
     """Cells of a fit would rest, and one of them would take all inputs to come."""

@@ -181,7 +181,7 @@ class MultiResolutionODA(StreamTree):
         raw, data = data, self._in_units(settings, data, reset=True)
         self._waiting = None
         self._watch = Watch()
-        self._grow_from(settings, data)
+        self._session = self._grown(data, in_units=True)
         self.n_samples_seen_ = n
         if settings.kind == "clusterer":
             # samples of weight zero are not among the data, but get labels, too

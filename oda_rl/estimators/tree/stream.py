@@ -14,6 +14,7 @@ from oda_rl._validation import OF_DATA, targets_of
 from oda_rl.codebook.divergences import SMALLEST_SQUARE, Divergence
 from oda_rl.estimators.classes import number_known_classes
 from oda_rl.estimators.drift import (
+    LATEST,
     REGROWTH,
     RELEARN_AT,
     UNDIVIDED,
@@ -168,7 +169,7 @@ class StreamTree(Forgetful, TreeEstimator):
 
     def _fit_early(self, recent: Data) -> bool:
         settings, self._waiting = self._settings(begin=False), None
-        self._grow_from(settings, self._in_units(settings, recent, reset=True))
+        self._session = self._grown(self._in_units(settings, recent, reset=True), in_units=True)
         return True
 
     def _begin_again(self, recent: Data) -> None:
@@ -178,9 +179,30 @@ class StreamTree(Forgetful, TreeEstimator):
     def _restart(self, recent: Data) -> None:
         self._begin_again(recent)
         self._learn(recent)
-        self._relearn(recent)
+        self._regrow(recent)
 
     def _relearn(self, recent: Data) -> None:
+        watch, half = self._watch, len(recent.weight) // 2
+        if watch.drifts and self._waiting is None and self._is_outdated_before(half, recent):
+            recent = recent.take(slice(half, None))
+            watch.begun = watch.count - len(recent.weight)
+        self._regrow(recent)
+
+    def _is_outdated_before(self, half: int, recent: Data) -> bool:
+        """Whether the first `half` of the samples since a change came before its end, and misleads.
+
+        Then a tree that grows from some of the others predicts the latest clearly better than the tree
+        did when they came, which had learned from more samples.
+        """
+        n = len(recent.weight)
+        latest = recent.take(slice(n - n // LATEST, n))
+        known = self._watch.losses[-len(latest.weight) :]
+        some = recent.take(slice(half, n - len(latest.weight)))
+        if len(known) < len(latest.weight) or not (some.weight > 0.0).any():
+            return False
+        return is_better(known, self._losses(self._grown(some).tree, latest))
+
+    def _regrow(self, recent: Data) -> None:
         """Regrow the tree from these samples, as `fit` does, unless it still waits for samples.
 
         The previous tree is kept if the new one has clearly larger errors on the last third of the
@@ -188,19 +210,22 @@ class StreamTree(Forgetful, TreeEstimator):
         """
         if self._waiting is not None:
             return
-        settings, before = self._settings(begin=False), self._session
+        before = self._session
         before.conclude()
         last = recent.take(slice(-(len(recent.weight) // 3), None))
         known = self._losses(before.tree, last)
-        self._grow_from(settings, self._in_units(settings, recent, reset=False))
+        self._session = self._grown(recent)
         if is_better(self._losses(self._session.tree, last), known):
             self._session = before
 
-    def _grow_from(self, settings: TreeSettings, data: Data) -> None:
-        """Grow a new tree from samples in the units of the tree."""
-        self._session = self._new_session(settings, data, self._generator())
-        self._session.fit(settings.layers, data)
-        self._session.tree.features.forget()
+    def _grown(self, data: Data, in_units: bool = False) -> TreeSession:
+        """Grow a new tree from samples, which may be `in_units` of the tree already."""
+        settings = self._settings(begin=False)
+        data = data if in_units else self._in_units(settings, data, reset=False)
+        session = self._new_session(settings, data, self._generator())
+        session.fit(settings.layers, data)
+        session.tree.features.forget()
+        return session
 
     def _insert_classes(self, places: list[int]) -> None:
         """Insert new classes with these numbers, in ascending order."""
