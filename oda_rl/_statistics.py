@@ -201,3 +201,8 @@ def have_tails(samples: Array, weight: Array) -> bool:
     low, left, right, high = quantiles(samples, [0.005, 0.25, 0.75, 0.995], weight)
     long = high - low > LONG * (right - left)
     return any(len(np.unique(samples[:, j])) > FEW for j in np.flatnonzero(long))
+
+
+def is_clear(gains: Array, z: float = 1.0) -> bool:
+    """Whether the mean of `gains` (n,) is more than `z` standard errors above zero."""
+    return bool(gains.mean() > z * gains.std() / np.sqrt(len(gains)))

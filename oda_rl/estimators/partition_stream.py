@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from oda_rl._statistics import is_clear
 from oda_rl._types import Array
 from oda_rl._validation import check_scale
 from oda_rl.codebook.continuing import continue_from
@@ -95,9 +96,15 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
         """Take over a fit of all samples of the stream so far, if it is better."""
         run, early, state = self._run, self._early, self._run.rng.bit_generator.state
         self._early = None
-        if self._may_be_fitted(len(recent.weight)) and self._gains(recent):
-            self._take_over(*self._fitted(recent, run.settings), recent, early or run)
-            return
+        if self._may_be_fitted(len(recent.weight)):
+            watch, n = self._watch, len(recent.weight)
+            is_outdated = bool(watch.drifts) and self._is_outdated_before(n // 2, recent)
+            if is_outdated:
+                recent = recent.take(slice(n // 2, n))
+                watch.begun = watch.count - len(recent.weight)
+            if is_outdated or self._gains(recent):
+                self._take_over(*self._fitted(recent, run.settings), recent, early or run)
+                return
         run.rng.bit_generator.state = state  # as if it had not been tried
         if early is not None and run.annealer is not None:
             self._number(run, run.codebook()[0], early)
@@ -157,10 +164,26 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
         n, losses = len(recent.weight), self._watch.losses[-(len(recent.weight) // LATEST) :]
         if len(losses) == 0 or are_advancing(recent.samples):
             return False
-        codevectors = self._fitted(recent.take(slice(0, n - n // LATEST)), self._run.settings)[1]
         latest = recent.take(slice(n - len(losses), n))
-        gains = losses - self._losses(PartitionJudge(self._unscaled(codevectors)), latest)
-        return bool(gains.mean() > gains.std() / np.sqrt(len(gains)))
+        return is_clear(losses - self._losses_of_fit(recent.take(slice(0, n - n // LATEST)), latest))
+
+    def _is_outdated_before(self, half: int, recent: Data) -> bool:
+        """Whether the first `half` of the samples since a change came before its end, and misleads.
+
+        Then the latest are clearly nearer to the codevectors of a fit of the others without them.
+        """
+        n = len(recent.weight)
+        k = n // LATEST
+        latest, others = recent.take(slice(n - k, n)), recent.take(slice(0, n - k))
+        later = others.take(slice(half, n - k))
+        if not (later.weight > 0.0).any() or are_advancing(recent.samples):
+            return False
+        return is_clear(self._losses_of_fit(others, latest) - self._losses_of_fit(later, latest))
+
+    def _losses_of_fit(self, data: Data, latest: Data) -> Array:
+        """Losses of the latest samples by the codevectors of a fit of other samples."""
+        codevectors = self._fitted(data, self._run.settings)[1]
+        return self._losses(PartitionJudge(self._unscaled(codevectors)), latest)
 
     def _fitted(self, data: Data, settings: Settings) -> tuple[Run, Array]:
         """A new run like the present one with these settings, fitted to samples; its codevectors."""

@@ -96,6 +96,21 @@ def test_samples_from_before_the_end_of_a_slow_change_do_no_harm(model, times):
     assert errors[0] < times * errors[1]
 
 
+def test_codevectors_of_clusters_that_leave_slowly_are_given_up():
+    rng = np.random.default_rng(3)
+    old, new = rng.normal(scale=4.0, size=(12, 2)), rng.normal((6.0, 0.0), 4.0, size=(12, 2))
+    number, is_new = rng.integers(12, size=3600), rng.random(3600) < (np.arange(3600) - 1200) / 600
+    X = np.where(is_new[:, None], new[number], old[number]) + 0.4 * rng.normal(size=(3600, 2))
+    stream = ODAPartition(16, **SEEDS).partial_fit(X[:2400])
+    stored = reloaded(stream).partial_fit(X[2400:2700])
+    stream.partial_fit(X[2400:2650]).partial_fit(X[2650:2700])
+    np.testing.assert_allclose(stored.codevectors_, stream.codevectors_, rtol=1e-9)
+    (change,) = stream.drifts_
+    assert 1200 < change.n_samples_seen < 2000
+    fitted = ODAPartition(16, **SEEDS).fit(X[1800:2700])
+    assert stream.score(X[2700:]) > 1.2 * fitted.score(X[2700:])  # mean divergences times -1
+
+
 def test_a_tree_predicts_classes_that_come_after_its_fit():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 5, 2000)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from oda_rl._schema import Either, Rules, Schema, some
-from oda_rl._statistics import log_softmax
+from oda_rl._statistics import is_clear, log_softmax
 from oda_rl._structs import Float1, Float2, Int1
 from oda_rl._types import Array, Labels
 from oda_rl.codebook.divergences import Divergence
@@ -156,7 +156,7 @@ def is_significant(before: Array, after: Array, data: Data, z: float) -> bool:
     known = np.arange(len(data.weight)), data.targets
     gain = np.maximum(after[known], LOG_LEAST) - np.maximum(before[known], LOG_LEAST)
     gain *= data.weight / data.weight.mean()
-    return bool(gain.mean() > z * gain.std() / np.sqrt(len(gain)))
+    return is_clear(gain, z)
 
 
 class Cells(NamedTuple):

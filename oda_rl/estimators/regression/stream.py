@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from oda_rl._statistics import is_clear
 from oda_rl._types import Array
 from oda_rl.estimators.copies import without_copies
 from oda_rl.estimators.drift import (
@@ -135,7 +136,7 @@ def is_first_half_outdated(run: RegressionRun, data: Data) -> bool:
             for some in (used, later)
         )
         gains = np.append(gains, both - new)
-    return bool(gains.mean() > gains.std() / np.sqrt(len(gains)))
+    return is_clear(gains)
 
 
 def _refitted_losses(run: RegressionRun, data: Data, latest: Data) -> Array:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from oda_rl._effects import Effects, knots_of
 from oda_rl._replicates import replicates
-from oda_rl._statistics import KNOTS, have_tails
+from oda_rl._statistics import KNOTS, have_tails, is_clear
 from oda_rl._types import Array, Labels
 from oda_rl.estimators.regression.pilot import LEAST_RELEVANCE, relevance_of
 from oda_rl.estimators.targets import Data
@@ -94,9 +94,7 @@ def trials_for(settings: TreeSettings, data: Data) -> list[Trial]:
 
 def is_better(before: Array, after: Array, z: float = TRIAL_Z) -> bool:
     """Whether losses of the same samples are clearly less `after`, also by `z` standard errors."""
-    gained = before - after
-    is_significant = gained.mean() > z * gained.std() / np.sqrt(len(gained))
-    return bool(is_significant and after.mean() < CLEARLY * before.mean())
+    return is_clear(before - after, z) and bool(after.mean() < CLEARLY * before.mean())
 
 
 def features_for(
