@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from oda_rl import storage
 from oda_rl._schema import GENERATOR, Schema, Sizes, maybe
+from oda_rl._statistics import is_clear
 from oda_rl._types import Array
 from oda_rl._validation import OF_DATA, targets_of
 from oda_rl.codebook.divergences import SMALLEST_SQUARE, Divergence
@@ -192,15 +193,18 @@ class StreamTree(Forgetful, TreeEstimator):
         """Whether the first `half` of the samples since a change came before its end, and misleads.
 
         Then a tree that grows from some of the others predicts the latest clearly better than the tree
-        did when they came, which had learned from more samples.
+        did when they came, which had learned from more samples, and than one that grows from both.
         """
         n = len(recent.weight)
-        latest = recent.take(slice(n - n // LATEST, n))
+        k = n - n // LATEST
+        rest, latest = recent.take(slice(0, k)), recent.take(slice(k, n))
         known = self._watch.losses[-len(latest.weight) :]
-        some = recent.take(slice(half, n - len(latest.weight)))
+        some = rest.take(slice(half, None))
         if len(known) < len(latest.weight) or not (some.weight > 0.0).any():
             return False
-        return is_better(known, self._losses(self._grown(some).tree, latest))
+        found = self._losses(self._grown(some).tree, latest)
+        clearly = is_better(known, found)
+        return clearly and is_clear(self._losses(self._grown(rest).tree, latest) - found)
 
     def _regrow(self, recent: Data) -> None:
         """Regrow the tree from these samples, as `fit` does, unless it still waits for samples.
