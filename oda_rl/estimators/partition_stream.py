@@ -96,9 +96,9 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
         """Take over a fit of all samples of the stream so far, if it is better."""
         run, early, state = self._run, self._early, self._run.rng.bit_generator.state
         self._early = None
-        if self._may_be_fitted(len(recent.weight)):
-            watch, n = self._watch, len(recent.weight)
-            is_outdated = bool(watch.drifts) and self._is_outdated_before(n // 2, recent)
+        if self._may_be_fitted(n := len(recent.weight)):
+            watch, may_halve = self._watch, self._may_be_fitted(n - n // 2)
+            is_outdated = may_halve and bool(watch.drifts) and self._is_outdated_before(n // 2, recent)
             if is_outdated:
                 recent = recent.take(slice(n // 2, n))
                 watch.begun = watch.count - len(recent.weight)

@@ -1,4 +1,4 @@
-"""Streams, with each sample predicted before it is learned: accuracy, time and size against river."""
+"""Streams, with each sample predicted before it is learned: errors, time and size against river."""
 
 import pickle
 from collections.abc import Callable, Iterator
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from rich.console import Console
 
+from benchmarks.regression_streams import regressors, streams_of_numbers
 from benchmarks.stream_changes import run_changes
 from common.arguments import Count, Positive
 from common.tables import show_table
@@ -29,7 +30,7 @@ Samples = Iterator[tuple[dict[str, Any], Any]]
 
 @dataclass
 class Streams:
-    """Measure classifiers on the streams that river ships or makes: predict each sample, then learn it.
+    """Measure learners on the streams that river ships or makes: predict each sample, then learn it.
 
     Needs river: pip install "oda_rl[streams]".
     """
@@ -47,6 +48,8 @@ class Streams:
     last column is the class."""
     seed: Count = 0
     """Seed of the learners and of generated streams."""
+    regression: bool = False
+    """Measure regressors on streams of numbers instead of classifiers."""
     only_single: bool = False
     """Only time single samples; does not need river."""
     only_change: bool = False
@@ -56,9 +59,9 @@ class Streams:
 
 
 class Result(NamedTuple):
-    """Accuracy of all predictions and of the last ones, microseconds per sample, bytes when pickled."""
+    """Accuracy or error of all predictions and of the last, microseconds per sample, pickled bytes."""
 
-    accuracy: float
+    every: float
     last: float
     microseconds: float
     size: int
@@ -99,16 +102,22 @@ def numeric(x: dict[str, Any]) -> dict[str, float]:
     return {k: float(len(v) if isinstance(v, str) else v) for k, v in x.items()}
 
 
-def measure(model: Any, stream: Samples, n: int) -> Result:
-    """Predict each sample, then learn from it."""
-    right = []
+def measure(model: Any, stream: Samples, n: int, regression: bool = False) -> Result:
+    """Predict each sample, then learn from it; errors are squared, in variances of the target."""
+    predicted = []
     samples = [(numeric(x), y) for x, y in islice(stream, n)]
     begun = process_time()
     for x, y in samples:
-        right.append(model.predict_one(x) == y)
+        predicted.append(model.predict_one(x))
         model.learn_one(x, y)
     spent = 1e6 * (process_time() - begun) / len(samples)
-    return Result(float(np.mean(right)), float(np.mean(right[-LAST:])), spent, len(pickle.dumps(model)))
+    targets = [y for _, y in samples]
+    if regression:
+        # nothing is known of the level of the first
+        found = (np.array(predicted[1:], dtype=float) - targets[1:]) ** 2 / np.var(targets)
+    else:
+        found = np.array([p == y for p, y in zip(predicted, targets, strict=True)])
+    return Result(float(found.mean()), float(found[-LAST:].mean()), spent, len(pickle.dumps(model)))
 
 
 def microseconds(predict: Any, learn: Any, samples: list[Any], predicted: bool) -> float:
@@ -252,14 +261,17 @@ def run_streams(args: Streams, console: Console) -> int:
         show_single(console, args.seed)
         return 0
     try:
-        made, models = made_streams(args.seed), learners(args.seed)
+        if args.regression:
+            made, models = streams_of_numbers(args.seed), regressors(args.seed)
+        else:
+            made, models = made_streams(args.seed), learners(args.seed)
     except ImportError:
         console.print('river is not installed: pip install "oda_rl[streams]"')
         return 1
     if args.only_change:
         run_changes(console, range(args.seed, args.seed + args.n_seeds))
         return 0
-    own = own_streams(args.data_dir, args.seed)
+    own = {} if args.regression else own_streams(args.data_dir, args.seed)
     every, names = made | own, args.datasets or tuple(own) or tuple(made)
     unknown = [n for n in args.datasets if n not in every] + [n for n in args.models if n not in models]
     if unknown:
@@ -270,10 +282,12 @@ def run_streams(args: Streams, console: Console) -> int:
         return 2
     chosen = {name: models[name] for name in args.models or models}
     _show_measured(args, {name: every[name] for name in names}, chosen, console)
-    show_single(console, args.seed)
+    ours = "ODARegressor as it is" if args.regression else "ODAClassifier as it is, with local logits,"
+    if not args.regression:
+        show_single(console, args.seed)
     console.print(
-        "ODA: ODAClassifier as it is, with local logits, and as a tree. HAT, ARF, softmax: river's "
-        "adaptive Hoeffding tree, adaptive random forest and softmax regression."
+        f"ODA: {ours} and as a tree. HAT, ARF, {'linear' if args.regression else 'softmax'}: river's "
+        "adaptive Hoeffding tree, adaptive random forest and linear or softmax regression."
     )
     return 0
 
@@ -283,14 +297,16 @@ def _show_measured(
 ) -> None:
     """Measure models on streams; print a table of each figure."""
     found = {
-        name: [measure(make(), stream(), args.samples) for make in models.values()]
+        name: [measure(make(), stream(), args.samples, args.regression) for make in models.values()]
         for name, stream in streams.items()
     }
     when = f"over {args.samples:,} samples at most, seed {args.seed}"
-    changed = f"Accuracy of the last {LAST:,}; SEA, Agrawal and swapped labels change at {BEFORE:,}"
+    figure, changed = "accuracy", f"SEA, Agrawal and swapped labels change at {BEFORE:,}"
+    if args.regression:
+        figure, changed = "squared error in variances", "less is better"
     figures: dict[str, Callable[[Any], str]] = {
-        f"Test then train: accuracy {when}": lambda result: f"{result.accuracy:.3f}",
-        changed: lambda result: f"{result.last:.3f}",
+        f"Test then train: {figure} {when}": lambda result: f"{result.every:.3f}",
+        f"The same of the last {LAST:,}; {changed}": lambda result: f"{result.last:.3f}",
         "Microseconds of CPU per sample, prediction and learning": lambda r: f"{r.microseconds:.0f}",
         "Kilobytes, pickled": lambda result: f"{result.size / 1000:.0f}",
     }

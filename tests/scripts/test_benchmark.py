@@ -293,6 +293,16 @@ def test_streams(run):
     assert ours > last + 0.05
 
 
+def test_streams_of_numbers(run):
+    pytest.importorskip("river", reason="river is not installed")
+    options = ["--regression", "--samples", 400, "--datasets", "TrumpApproval", "--models"]
+    code, output = run("benchmark", "streams", *options, "ODA", "mean")
+    assert code == 0, output
+    row = next(line for line in output.splitlines() if "TrumpApproval" in line)
+    ours, mean = (float(part) for part in row.split("│")[2:4])
+    assert ours < 0.5 * mean
+
+
 def test_streams_of_files(module, run, tmp_path):
     own = module("benchmarks.streams")
     (tmp_path / "elec.csv").write_text("a,b,target\n" + "1.0,0.0,1\n0.0,1.0,0\n" * 200)

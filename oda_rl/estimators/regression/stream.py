@@ -103,14 +103,13 @@ def fit_of_stream(run: RegressionRun, settings: Settings, data: Data, losses: Ar
     If inputs advance, a fit of all but the latest samples must predict these better than the run did
     when they came: `losses` are those of the run, as by `bounded_losses`.
     """
-    distinct = without_copies(data)
-    few = len(distinct.weight) < RENEWAL * run.n_fitted or not (data.weight > 0.0).any()
+    few = len(without_copies(data).weight) < RENEWAL * run.n_fitted or not (data.weight > 0.0).any()
     if run.annealer is None or not run.will_rest or few:
         return run
     latest = losses[-(len(data.weight) // LATEST) :]
     if are_advancing(data.samples) and not _predicts_better(run, settings, data, latest):
         return run
-    return _fitted_again(run, settings, distinct)
+    return _fitted_again(run, settings, data)
 
 
 def is_first_half_outdated(run: RegressionRun, data: Data) -> bool:
