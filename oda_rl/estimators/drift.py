@@ -185,8 +185,15 @@ class Forgetful(WeightsMixin):
         """Forget everything, and learn from these samples."""
         raise NotImplementedError
 
-    def _relearn(self, recent: Data) -> None:
-        """Learn once more from all samples since learning began, when they are `_relearn_at`."""
+    def _is_outdated_before(self, half: int, recent: Data) -> bool:
+        """Whether the first `half` of the samples since a change came before its end, and misleads."""
+        return False
+
+    def _relearn(self, recent: Data, halved: bool) -> None:
+        """Learn once more from all samples since learning began, when they are `_relearn_at`.
+
+        They are `halved` if the first half of them was outdated, and has just been given up.
+        """
         raise NotImplementedError
 
     def _n_waiting(self) -> int:

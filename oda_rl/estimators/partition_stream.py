@@ -92,19 +92,13 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
         self._run.n_seen = self.n_samples_seen_ = seen
         self._n_repeated = seen - len(recent.weight)
 
-    def _relearn(self, recent: Data) -> None:
-        """Take over a fit of all samples of the stream so far, if it is better."""
+    def _relearn(self, recent: Data, halved: bool) -> None:
+        """Take over a fit of these samples, if it is better or if others were given up."""
         run, early, state = self._run, self._early, self._run.rng.bit_generator.state
         self._early = None
-        if self._may_be_fitted(n := len(recent.weight)):
-            watch, may_halve = self._watch, self._may_be_fitted(n - n // 2)
-            is_outdated = may_halve and bool(watch.drifts) and self._is_outdated_before(n // 2, recent)
-            if is_outdated:
-                recent = recent.take(slice(n // 2, n))
-                watch.begun = watch.count - len(recent.weight)
-            if is_outdated or self._gains(recent):
-                self._take_over(*self._fitted(recent, run.settings), recent, early or run)
-                return
+        if halved or (self._may_be_fitted(len(recent.weight)) and self._gains(recent)):
+            self._take_over(*self._fitted(recent, run.settings), recent, early or run)
+            return
         run.rng.bit_generator.state = state  # as if it had not been tried
         if early is not None and run.annealer is not None:
             self._number(run, run.codebook()[0], early)
@@ -168,17 +162,17 @@ class StreamPartition(ClustersMixin, Forgetful, CodebookEstimator, StreamEstimat
         return is_clear(losses - self._losses_of_fit(recent.take(slice(0, n - n // LATEST)), latest))
 
     def _is_outdated_before(self, half: int, recent: Data) -> bool:
-        """Whether the first `half` of the samples since a change came before its end, and misleads.
-
-        Then the latest are clearly nearer to the codevectors of a fit of the others without them.
-        """
+        """Whether a fit has codevectors clearly nearer to the latest samples without the first half."""
         n = len(recent.weight)
         k = n // LATEST
         latest, others = recent.take(slice(n - k, n)), recent.take(slice(0, n - k))
         later = others.take(slice(half, n - k))
-        if not (later.weight > 0.0).any() or are_advancing(recent.samples):
+        few = not self._may_be_fitted(n - half) or not (later.weight > 0.0).any()
+        if few or are_advancing(recent.samples):
             return False
-        return is_clear(self._losses_of_fit(others, latest) - self._losses_of_fit(later, latest))
+        with restoring_state(self._run.rng):
+            gains = self._losses_of_fit(others, latest) - self._losses_of_fit(later, latest)
+        return is_clear(gains)
 
     def _losses_of_fit(self, data: Data, latest: Data) -> Array:
         """Losses of the latest samples by the codevectors of a fit of other samples."""

@@ -127,9 +127,18 @@ class Watch:
                 elif self.early:
                     self._begin_again(recent, learner)
                 if is_due and not self.early:
-                    learner._relearn(recent)
+                    self._relearn_later(recent, learner)
         self.early = self.early and since < learner._relearn_at[-1]
         self.latest.n = self._n_latest(learner._relearn_at)
+
+    def _relearn_later(self, recent: Data, learner: Forgetful) -> None:
+        """Let samples be learned once more: after a slow change only those that came after its end."""
+        half = len(recent.weight) // 2
+        halved = len(self.drifts) > 0 and learner._is_outdated_before(half, recent)
+        if halved:
+            recent = recent.take(slice(half, None))
+            self.begun = self.count - len(recent.weight)
+        learner._relearn(recent, halved)
 
     def _fit_early(self, recent: Data, learner: Forgetful) -> None:
         with silence():  # its temperatures are not those of the stream

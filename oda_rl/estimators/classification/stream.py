@@ -73,7 +73,7 @@ class StreamClassifier(Forgetful, CodebookClassifier):
         self._learn(recent)
         limit_memory(self._session, memory)  # slow changes continue
 
-    def _relearn(self, recent: Data) -> None:
+    def _relearn(self, recent: Data, halved: bool) -> None:
         self._session = fit_of_stream(self._session, recent, self._watch.losses, self)
         self._changed()
 

@@ -221,8 +221,7 @@ def refit(run: "RegressionRun", standard: Array, weight: Array, descent: Descent
         found = fit(run.softness)
     assert isinstance(run.annealer, ModelAnnealer)
     run.annealer.softness = run.softness
-    scale = np.tile(np.r_[1.0, metric] if run.linear else np.ones(1), run.n_outputs)
-    book["theta"][:] = found.theta * scale[:, None]
+    book["theta"][:] = _of_standard_inputs(run, found.theta)
     run.leverage = found.leverage
     return found.score
 
@@ -247,11 +246,16 @@ def errors_of_models(run: "RegressionRun", samples: Array, weight: Array, others
     d, cells, gate = run.n_inputs, run.book.codevectors[:, : run.n_inputs], run.gating_temperature
     own, new = (run.scaling.with_outputs(run.insert_effects(some), d) for some in (samples, others))
     chosen = gate, run.linear, run.models.given_ridge
-    models = mixture.fit_mixture(run.to_distance(own), own[:, d:], weight, cells, *chosen)
-    found, location = np.empty((len(new), run.n_outputs)), np.ascontiguousarray(cells.T)
-    inputs, unscale, k = run.to_distance(new), np.ones(d), len(cells)
-    mixture.predict_all(inputs, unscale, location, k, gate, models.theta, run.n_basis, found)
-    return found - new[:, d:]
+    found = mixture.fit_mixture(run.to_distance(own), own[:, d:], weight, cells, *chosen)
+    models = run.predictor._replace(theta=_of_standard_inputs(run, found.theta), kernel=None)
+    return models.of_scaled(run.to_distance(new), new[:, :d]) - new[:, d:]
+
+
+def _of_standard_inputs(run: "RegressionRun", theta: Array) -> Array:
+    """Models (n_outputs * q, n_cells) of inputs in units of the distance, for standardised inputs."""
+    assert run.scaling is not None
+    scale = np.r_[1.0, run.scaling.metric[: run.n_inputs]] if run.linear else np.ones(1)
+    return np.asarray(theta * np.tile(scale, run.n_outputs)[:, None])
 
 
 def prepare_stream(run: "RegressionRun", samples: Array, weight: Array) -> None:

@@ -56,14 +56,15 @@ class StreamRegressor(Forgetful, CodebookRegressor):
         self._run.observe(np.hstack(data[:2]), data.weight)
         self._changed()
 
-    def _relearn(self, recent: Data) -> None:
-        run, settings, watch = self._run, self._annealing(), self._watch
-        if watch.drifts and is_first_half_outdated(run, recent):
-            n = len(recent.weight)
-            watch.begun = watch.count - (n - n // 2)
-            self._run = _fitted_again(run, settings, recent.take(slice(n // 2, n)))
+    def _is_outdated_before(self, half: int, recent: Data) -> bool:
+        return is_outdated_before(half, self._run, recent)
+
+    def _relearn(self, recent: Data, halved: bool) -> None:
+        run, settings = self._run, self._annealing()
+        if halved:
+            self._run = _fitted_again(run, settings, recent)
         else:
-            self._run = fit_of_stream(run, settings, recent, watch.losses)
+            self._run = fit_of_stream(run, settings, recent, self._watch.losses)
         self._changed()
 
     def _n_waiting(self) -> int:
@@ -112,14 +113,13 @@ def fit_of_stream(run: RegressionRun, settings: Settings, data: Data, losses: Ar
     return _fitted_again(run, settings, data)
 
 
-def is_first_half_outdated(run: RegressionRun, data: Data) -> bool:
-    """Whether the first half of the samples since a change came before it was over, and only misleads.
+def is_outdated_before(half: int, run: RegressionRun, data: Data) -> bool:
+    """Whether local models of the cells are clearly better if they are not fitted to the first half.
 
-    Then local models of the cells that are fitted to the later half predict samples of it that are left
-    out clearly better than models that are fitted to both halves. Each of FOLDS runs of successive
-    samples is left out once.
+    They predict samples of the later half that are left out. Each of FOLDS runs of successive samples
+    is left out once.
     """
-    used, half = np.flatnonzero(data.weight > 0.0), len(data.weight) // 2
+    used = np.flatnonzero(data.weight > 0.0)
     later = used[used >= half]
     if (
         len(later) < 2 * FOLDS

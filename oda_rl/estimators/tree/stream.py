@@ -180,33 +180,27 @@ class StreamTree(Forgetful, TreeEstimator):
     def _restart(self, recent: Data) -> None:
         self._begin_again(recent)
         self._learn(recent)
-        self._regrow(recent)
-
-    def _relearn(self, recent: Data) -> None:
-        watch, half = self._watch, len(recent.weight) // 2
-        if watch.drifts and self._waiting is None and self._is_outdated_before(half, recent):
-            recent = recent.take(slice(half, None))
-            watch.begun = watch.count - len(recent.weight)
-        self._regrow(recent)
+        self._relearn(recent)
 
     def _is_outdated_before(self, half: int, recent: Data) -> bool:
-        """Whether the first `half` of the samples since a change came before its end, and misleads.
+        """Whether a tree that grows from samples of the later half predicts the latest clearly better.
 
-        Then a tree that grows from some of the others predicts the latest clearly better than the tree
-        did when they came, which had learned from more samples, and than one that grows from both.
+        That is, better than the tree did when they came, which had learned from more samples, and than
+        one that grows from samples of both halves.
         """
         n = len(recent.weight)
         k = n - n // LATEST
         rest, latest = recent.take(slice(0, k)), recent.take(slice(k, n))
         known = self._watch.losses[-len(latest.weight) :]
         some = rest.take(slice(half, None))
-        if len(known) < len(latest.weight) or not (some.weight > 0.0).any():
+        few = len(known) < len(latest.weight) or not (some.weight > 0.0).any()
+        if few or self._waiting is not None:
             return False
         found = self._losses(self._grown(some).tree, latest)
         clearly = is_better(known, found)
         return clearly and is_clear(self._losses(self._grown(rest).tree, latest) - found)
 
-    def _regrow(self, recent: Data) -> None:
+    def _relearn(self, recent: Data, halved: bool = False) -> None:
         """Regrow the tree from these samples, as `fit` does, unless it still waits for samples.
 
         The previous tree is kept if the new one has clearly larger errors on the last third of the
