@@ -32,14 +32,15 @@ def streams_of_numbers(seed: int) -> dict[str, Callable[[], Any]]:
 
 
 def regressors(seed: int) -> dict[str, Callable[[], Any]]:
-    """Our learners and river's, by name."""
-    from river import dummy, forest, linear_model, preprocessing, stats, tree
+    """Our learners and river's, by name; the features of river's are scaled, or some diverge."""
+    from river import dummy, forest, linear_model, stats, tree
+    from river.preprocessing import StandardScaler
 
     return {
         "mean": lambda: dummy.StatisticRegressor(stats.Mean()),
         "ODA": lambda: Stream(ODARegressor(random_state=seed)),
         "ODA, tree": lambda: Stream(MultiResolutionODA(ODARegressor(), random_state=seed)),
-        "HAT": lambda: tree.HoeffdingAdaptiveTreeRegressor(seed=seed),
-        "ARF": lambda: forest.ARFRegressor(seed=seed),
-        "linear": lambda: preprocessing.StandardScaler() | linear_model.LinearRegression(),
+        "HAT": lambda: StandardScaler() | tree.HoeffdingAdaptiveTreeRegressor(seed=seed),
+        "ARF": lambda: StandardScaler() | forest.ARFRegressor(seed=seed),
+        "linear": lambda: StandardScaler() | linear_model.LinearRegression(),
     }

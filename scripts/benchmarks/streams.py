@@ -49,7 +49,7 @@ class Streams:
     seed: Count = 0
     """Seed of the learners and of generated streams."""
     regression: bool = False
-    """Measure regressors on streams of numbers instead of classifiers."""
+    """Measure regressors on streams of numbers instead of classifiers; files in `data_dir` are not."""
     only_single: bool = False
     """Only time single samples; does not need river."""
     only_change: bool = False
@@ -64,7 +64,7 @@ class Result(NamedTuple):
     every: float
     last: float
     microseconds: float
-    size: int
+    size: float
 
 
 class LastClass:
@@ -117,7 +117,15 @@ def measure(model: Any, stream: Samples, n: int, regression: bool = False) -> Re
         found = (np.array(predicted[1:], dtype=float) - targets[1:]) ** 2 / np.var(targets)
     else:
         found = np.array([p == y for p, y in zip(predicted, targets, strict=True)])
-    return Result(float(found.mean()), float(found[-LAST:].mean()), spent, len(pickle.dumps(model)))
+    return Result(float(found.mean()), float(found[-LAST:].mean()), spent, pickled_bytes(model))
+
+
+def pickled_bytes(model: Any) -> float:
+    """The size of a model when pickled; NaN if its objects are nested too deeply, as in some trees."""
+    try:
+        return len(pickle.dumps(model))
+    except RecursionError:
+        return float("nan")
 
 
 def microseconds(predict: Any, learn: Any, samples: list[Any], predicted: bool) -> float:
@@ -282,12 +290,11 @@ def run_streams(args: Streams, console: Console) -> int:
         return 2
     chosen = {name: models[name] for name in args.models or models}
     _show_measured(args, {name: every[name] for name in names}, chosen, console)
-    ours = "ODARegressor as it is" if args.regression else "ODAClassifier as it is, with local logits,"
     if not args.regression:
         show_single(console, args.seed)
     console.print(
-        f"ODA: {ours} and as a tree. HAT, ARF, {'linear' if args.regression else 'softmax'}: river's "
-        "adaptive Hoeffding tree, adaptive random forest and linear or softmax regression."
+        "ODA: ours as it is, with local logits, and as a tree. HAT, ARF, softmax, linear: river's "
+        "adaptive Hoeffding tree, adaptive random forest, softmax and linear regression."
     )
     return 0
 
