@@ -90,15 +90,17 @@ def solve_in_blocks(
 
     Returns the ridge regression, and the columns of the samples on which ridges were tried.
     """
-    n = len(target)
+    n, blocks = len(target), []
     gram, moments = np.zeros((n_columns, n_columns)), np.zeros((n_columns, target.shape[1]))
     for start in range(0, n, block):
         part = slice(start, start + block)
         columns = columns_of(part)
         gram += columns.T @ columns
         moments += columns.T @ target[part]
+        if n <= MAX_ORDER:  # ridges are tried on all samples
+            blocks.append(columns)
     rows = tried(n)
-    told = columns if n <= min(block, MAX_ORDER) else columns_of(rows)
+    told = np.concatenate(blocks) if blocks else columns_of(rows)
     return solve_primal(gram, moments, told, target[rows], ridge, before, 1.0 - before), told
 
 

@@ -1,5 +1,6 @@
 """Fitting a regressor to a data set: choice of inputs by cross-validation, final models, errors."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,14 +68,18 @@ def fit_best(run: "RegressionRun", samples: Array, weight: Array) -> None:
     score = fit_once(run, samples, weight, least=held_out)
 
     def improves(
-        models: ModelSettings, clearly: float, effects: FittedEffects | None = None, **how: Any
+        models: ModelSettings,
+        clearly: float,
+        effects: FittedEffects | None = None,
+        is_confirmed: Callable[[], bool] = lambda: True,
+        **how: Any,
     ) -> bool:
         """Fit with other models and effects; keep this fit, and return True, if it is clearly better."""
         nonlocal score
         other = run.untrained(models, effects)
         how = {"descent": Descent.beside(run.softness, clearly * score)} | how
         other_score = fit_once(other, samples, weight, **how)
-        if not other_score < clearly * score:
+        if not (other_score < clearly * score and is_confirmed()):
             return False
         score = other_score
         vars(run).update(vars(other))
@@ -86,8 +91,10 @@ def fit_best(run: "RegressionRun", samples: Array, weight: Array) -> None:
     if not few and models.pilot_rounds > 0 and inputs.shape[1] > 1 and len(samples) <= MANY:
         flat = models._replace(pilot_rounds=0)
         best = flat if improves(flat, CLEARLY) else models
-    effects = effects_for(run, samples, weight, best) if piloted else None
-    if effects is not None and improves(best, CLEARLY, effects):
+    effects = effects_of(run, samples, weight) if piloted else None
+    if effects is not None and improves(
+        best, CLEARLY, effects, lambda: effects_help(run, samples, weight, best)
+    ):
         chosen = effects
         improves(models, 1.0, effects)  # with more inputs, pilots vary more
     if have_tails(inputs, weight):
@@ -99,18 +106,18 @@ def fit_best(run: "RegressionRun", samples: Array, weight: Array) -> None:
                 run.rng.bit_generator.state = before  # as if it had not been tried
 
 
-def effects_for(
-    run: "RegressionRun", samples: Array, weight: Array, models: ModelSettings
-) -> FittedEffects | None:
-    """Effects that may improve cells with these models, or None."""
-    d = run.n_features
-    if d == 1:  # effects of a single feature add nothing to cells
-        return None
-    effects = Effects.of(samples[:, :d], samples[:, d:], weight)
-    if effects is None or len(samples) >= ENOUGH:
-        return effects
+def effects_of(run: "RegressionRun", samples: Array, weight: Array) -> FittedEffects | None:
+    """Effects of features that may improve the cells of a run, or None."""
+    d = run.n_features  # effects of a single feature add nothing to cells
+    return Effects.of(samples[:, :d], samples[:, d:], weight) if d > 1 else None
+
+
+def effects_help(run: "RegressionRun", samples: Array, weight: Array, models: ModelSettings) -> bool:
+    """Whether effects lower the errors of these models on held-out samples, too, if samples are few."""
+    if len(samples) >= ENOUGH:
+        return True
     without, bent = held_out_errors(run, samples, weight, [(models, False), (models, True)])
-    return effects if bent < LESS * without else None
+    return bool(bent < LESS * without)
 
 
 def pilot_or_not(run: "RegressionRun", samples: Array, weight: Array) -> tuple[ModelSettings, float]:

@@ -13,7 +13,13 @@ from scipy.linalg import cholesky, solve_triangular
 from oda_rl._jit import kernel
 from oda_rl._ridge import MAX_ORDER, Ridge, left_out, solve_dual, solve_in_blocks, solve_primal, tried
 from oda_rl._types import Array
-from oda_rl.codebook.association import EXACT, add_distances, associate
+from oda_rl.codebook.association import (
+    EXACT,
+    SQUARED_EUCLIDEAN,
+    add_distances,
+    all_divergences,
+    associate,
+)
 from oda_rl.codebook.divergences import SMALLEST_SQUARE
 from oda_rl.codebook.model_learning import predict_output
 
@@ -40,6 +46,16 @@ def associate_inputs(inputs, location, n_cells, temperature, out):
         distance[:] = 0.0
         add_distances(inputs[t], 0, inputs.shape[1], location, n_cells, distance)
         associate(distance, None, None, n_cells, 0, temperature, EXACT, out[t])
+
+
+@kernel
+def fill_columns(inputs, codevectors, share, width, out):
+    """Fill `out` (samples, cells, 1 + inputs) with shares p_i and p_i (x - mu_i) / `width`."""
+    for t in range(inputs.shape[0]):
+        for i in range(codevectors.shape[0]):
+            out[t, i, 0] = share[t, i]
+            for j in range(inputs.shape[1]):
+                out[t, i, 1 + j] = (inputs[t, j] - codevectors[i, j]) / width * share[t, i]
 
 
 @kernel
@@ -96,9 +112,8 @@ def predict_outputs(
 def mean_distance(inputs: Array, codevectors: Array, weight: Array) -> float:
     """The mean squared distance of inputs from the nearest codevector."""
     location, k = np.ascontiguousarray(codevectors.T), len(codevectors)
-    out = np.zeros((len(inputs), k))
-    for x, row in zip(inputs, out, strict=True):
-        add_distances(x, 0, len(x), location, k, row)
+    out = np.empty((len(inputs), k))
+    all_divergences(SQUARED_EUCLIDEAN, np.ascontiguousarray(inputs), location, k, out)
     return float(np.average(out.min(axis=1), weights=weight))
 
 
@@ -233,9 +248,7 @@ def mixture_columns(inputs: Array, codevectors: Array, temperature: float, linea
     if not linear:
         return share
     columns = np.empty((len(inputs), k, d + 1))
-    columns[:, :, 0] = share
-    columns[:, :, 1:] = (inputs[:, None, :] - codevectors) / width_of(temperature)
-    columns[:, :, 1:] *= share[:, :, None]
+    fill_columns(inputs, codevectors, share, width_of(temperature), columns)
     return columns.reshape(len(inputs), -1)
 
 
