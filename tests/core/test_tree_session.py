@@ -1,5 +1,7 @@
 """Trees that grow by streams, and go on from their files."""
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 from made_trees import TEMPLATES, made, problem
@@ -25,6 +27,19 @@ def test_chunks_make_no_difference(name):
     for other in trees[1:]:
         np.testing.assert_allclose(other.codevectors_, trees[0].codevectors_)
         np.testing.assert_allclose(other.predict(X), trees[0].predict(X), atol=1e-9)
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_a_prediction_between_samples_is_that_of_the_whole_tree(name):
+    """For a single sample only the cells on its way are brought up to date."""
+    X, y = problem(name, 400)
+    model = made(name, layers=3, max_children=3, forgetting=None).fit(X[:360], y[:360])
+    assert len(model.tree_.layers) > 2
+    for i in range(360, 400):
+        model.partial_fit(X[i : i + 1], y[i : i + 1])
+        rows = [i, 0, i, 1]
+        single = [model.predict(X[row : row + 1])[0] for row in rows]
+        np.testing.assert_array_equal(single, deepcopy(model).predict(X[rows]))
 
 
 def test_a_stream_learns_what_data_at_hand_teach():

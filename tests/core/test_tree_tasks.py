@@ -8,7 +8,7 @@ from sklearn.datasets import make_friedman1
 
 from oda_rl import MultiResolutionODA, ODAClassifier, ODARegressor
 from oda_rl.datasets import make_curve
-from oda_rl.estimators.tree.tasks import Outputs
+from oda_rl.estimators.tree.least_squares import fit_models
 
 
 def test_constant_leaves_predict_the_means_of_their_samples():
@@ -82,10 +82,13 @@ def test_a_tree_of_regressors_tells_how_far_outputs_may_be():
 
 def test_each_model_is_solved_once(monkeypatch):
     X, y = make_friedman1(120, random_state=100)
-    solve, solved = Outputs._solve, []
-    monkeypatch.setattr(
-        Outputs, "_solve", lambda self, *given: solved.append(given) or solve(self, *given)
-    )
+    solved = []
+
+    def fit_and_count(tally, *given):
+        solved.extend(tally)
+        return fit_models(tally, *given)
+
+    monkeypatch.setattr("oda_rl.estimators.tree.tasks.fit_models", fit_and_count)
     own = MultiResolutionODA(ODARegressor(), layers=1, resolutions=[None], validation=None)
     model = own.set_params(random_state=0).fit(X, y)
     assert len(solved) == 1 + model.n_cells_ + len(model.history_)

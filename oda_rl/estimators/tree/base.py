@@ -260,10 +260,13 @@ class TreeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
 
     @property
     def _fitted(self) -> TreeSession:
-        if not hasattr(self, "n_samples_seen_"):
-            check_is_fitted(self, "n_samples_seen_")  # slower than predicting one sample
+        self._check_fitted()
         self._session.conclude()
         return self._session
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "n_samples_seen_"):
+            check_is_fitted(self, "n_samples_seen_")  # slower than predicting one sample
 
     @property
     def _squared_unit(self) -> float:
@@ -282,11 +285,12 @@ class TreeEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
 
     def _predicted(self, X: ArrayLike) -> NDArray[Any]:
         samples = self._check_again(X)
-        return self._session.task.predict(self._session.tree, samples)
+        return self._session.predict(samples)
 
     @property
     def _divergence(self) -> Divergence:
-        return self._fitted.settings.annealing.divergence
+        self._check_fitted()
+        return self._session.settings.annealing.divergence
 
     def _check_again(self, X: ArrayLike) -> Array:
         return check_samples(self, self._divergence, X, reset=False)

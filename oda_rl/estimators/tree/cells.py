@@ -10,6 +10,7 @@ from oda_rl._types import Array, Labels
 from oda_rl.codebook.divergences import SMALLEST_SQUARE, Divergence
 from oda_rl.codebook.events import BookArrays
 from oda_rl.estimators.tree import kernels
+from oda_rl.estimators.tree.least_squares import squared_residuals
 from oda_rl.estimators.tree.settings import Layer
 
 # Largest relative difference between means of equal samples, due to rounding.
@@ -243,26 +244,6 @@ def _coincide_with_used(
         apart = np.abs(location[:, others] - location[:, i : i + 1])
         found[i] = (apart <= same).all(axis=0).any()
     return found
-
-
-def split_tally(tally: Array, n_basis: int, n_outputs: int) -> tuple[Array, Array, Array]:
-    """The sums in the tallies (..., n_tally) of a regressor, as `kernels.add_products` arranges them.
-
-    With q basis functions and m outputs, these are the products of the basis with itself (..., q, q) and
-    with the outputs (..., q, m), and the squared outputs (..., m).
-    """
-    q, m, shape = n_basis, n_outputs, tally.shape[:-1]
-    end = q * q + q * m
-    products = tally[..., : q * q].reshape(*shape, q, q)
-    return products, tally[..., q * q : end].reshape(*shape, q, m), tally[..., end : end + m]
-
-
-def squared_residuals(tally: Array, theta: Array, n_outputs: int) -> Array:
-    """Sums of squared residuals (n_cells, n_outputs) of models `theta` (n_cells, q, n_outputs)."""
-    products, moments, squares = split_tally(tally, theta.shape[1], n_outputs)
-    left = squares - 2.0 * (theta * moments).sum(axis=1)
-    left += (theta * (products @ theta)).sum(axis=1)
-    return np.asarray(np.maximum(left, 0.0))
 
 
 def squared_errors(cells: Cells, n_outputs: int) -> Array:

@@ -10,7 +10,8 @@ import numpy as np
 
 from oda_rl._types import Array, Labels
 from oda_rl.estimators.targets import Data
-from oda_rl.estimators.tree.cells import Cell, squared_residuals
+from oda_rl.estimators.tree.cells import Cell
+from oda_rl.estimators.tree.least_squares import squared_residuals
 from oda_rl.estimators.tree.tasks import Outputs, Partition, last_of
 from oda_rl.estimators.tree.tree import Tree
 

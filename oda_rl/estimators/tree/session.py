@@ -1,13 +1,14 @@
 """The state that a `MultiResolutionODA` keeps between calls: a tree that can learn from a stream."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oda_rl._schema import Rules, Schema, Sized, Sizes, expect
-from oda_rl._types import Labels
+from oda_rl._types import Array, Labels
 from oda_rl.estimators.targets import Data, data_schema
 from oda_rl.estimators.tree.candidates import CANDIDATE, Candidate
 from oda_rl.estimators.tree.cells import CELLS, Cell
@@ -82,6 +83,8 @@ class TreeSession(Refining):
         super().__init__(*own)
         self.candidates: dict[Cell, Candidate] = {}
         self._concluded = True
+        # cells that have been concluded since the last sample was added
+        self._current: set[Cell] = set()
 
     def fit(self, layers: Sequence[Layer], data: Data) -> None:
         """As `Growth.fit`; then count the errors of the predictions for these samples."""
@@ -93,6 +96,7 @@ class TreeSession(Refining):
     def observe(self, data: Data) -> None:
         """Learn from samples in order: each goes down to its leaf and trains the candidate there."""
         tree, self._concluded = self.tree, False
+        self._current.clear()
         scaled = tree.features(0, data.samples)
         at = self.add_to_root(data, scaled)
         for depth in count():
@@ -115,6 +119,30 @@ class TreeSession(Refining):
             prior = Prior(cells.tally, cells.model)
         recount_errors(self.task, self.tree)
         self._concluded = True
+
+    def predict(self, samples: Array) -> NDArray[Any]:
+        """Predict as the task does. For a single sample only the cells on its way are concluded."""
+        if len(samples) > 1:
+            self.conclude()
+        if self._concluded:
+            return self.task.predict(self.tree, samples)
+        self._conclude_one(Cell(0, 0))
+        return self.task.predict(self.tree, samples, self._way_down(samples))
+
+    def _way_down(self, sample: Array) -> Iterator[Any]:
+        for step in self.tree.walk(sample):
+            layer, _, _, at, _ = step
+            self._conclude_one(Cell(layer, int(at[0])))
+            yield step
+
+    def _conclude_one(self, cell: Cell) -> None:
+        if cell in self._current:
+            return
+        layer, number = cell
+        above = self.tree.layers[layer - 1] if layer > 0 else None
+        prior = None if above is None else Prior(above.tally, above.model)
+        self.task.conclude(self.tree.layers[layer], prior, np.array([number]))
+        self._current.add(cell)
 
     def insert_class(self, place: int) -> None:
         """Insert a new class with the number `place`."""

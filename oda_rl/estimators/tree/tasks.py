@@ -16,12 +16,14 @@ from oda_rl.codebook.divergences import Divergence
 from oda_rl.estimators.classification.book import probabilities, with_half_vote
 from oda_rl.estimators.targets import Data, within_reach
 from oda_rl.estimators.tree import kernels
-from oda_rl.estimators.tree.cells import Cells, Children, split_tally
+from oda_rl.estimators.tree.cells import Cells, Children
+from oda_rl.estimators.tree.least_squares import fit_models, split_tally
 from oda_rl.estimators.tree.tree import Tree
 
 # What `predict_by_layer` yields, and what leads samples down, as `Tree.walk` yields it
 Steps = Iterator[tuple[Labels, Labels, Array]]
 Ways = Iterable[Any] | None
+ALL = slice(None)
 
 
 class Prior(NamedTuple):
@@ -72,12 +74,12 @@ class Partition:
         inside = at >= 0
         cells.tally[:, 0] += np.bincount(at[inside], (data.weight * closest)[inside], len(cells))
 
-    def conclude(self, cells: Cells, prior: Prior | None) -> None:
-        """Compute class, model and error of cells from their tallies.
+    def conclude(self, cells: Cells, prior: Prior | None, which: Labels | slice = ALL) -> None:
+        """Compute class, model and error of all or some cells from their tallies.
 
         `prior` has an entry for each cell of the layer above; it is None for the root.
         """
-        cells.loss[:] = cells.tally[:, 0]
+        cells.loss[which] = cells.tally[which, 0]
 
     def prior(self, cells: Cells, n_parents: int) -> Prior:
         """The tallies and models that the parents would have from the samples of these cells alone."""
@@ -119,11 +121,11 @@ class Partition:
         """The weighted error of each prediction."""
         raise NotImplementedError
 
-    def predict(self, tree: Tree, samples: Array) -> NDArray[Any]:
+    def predict(self, tree: Tree, samples: Array, ways: Ways = None) -> NDArray[Any]:
         """Leaves of samples; in subclasses, log(pi_c p(x | c)) or shares of the classes, or outputs."""
         if not self.prunes_after_growth:
             return tree.leaf_numbers(samples)
-        return last_of(self.predict_by_layer(tree, samples))
+        return last_of(self.predict_by_layer(tree, samples, ways))
 
 
 class Classes(Partition):
@@ -150,12 +152,12 @@ class Classes(Partition):
         """Add votes for the classes of the samples."""
         kernels.add_votes(data.targets, data.weight, at, cells.tally)
 
-    def conclude(self, cells: Cells, prior: Prior | None) -> None:
+    def conclude(self, cells: Cells, prior: Prior | None, which: Labels | slice = ALL) -> None:
         """Set the class of each cell to that with most votes, and the error to the weight of others."""
-        votes = cells.tally
-        before = votes if prior is None else prior.tally[cells.parent]
-        cells.label[:] = with_half_vote(votes, before).argmax(axis=1)
-        cells.loss[:] = votes.sum(axis=1) - votes[np.arange(len(votes)), cells.label]
+        votes = cells.tally[which]
+        before = votes if prior is None else prior.tally[cells.parent[which]]
+        label = cells.label[which] = with_half_vote(votes, before).argmax(axis=1)
+        cells.loss[which] = votes.sum(axis=1) - votes[np.arange(len(votes)), label]
 
     def count_errors(
         self, divergence: Divergence, children: Children, scaled: Array, at: Labels, data: Data
@@ -299,24 +301,19 @@ class Outputs(Partition):
         ones = np.ones((len(scaled), 1))
         return np.column_stack([ones, scaled]) if self.linear else ones
 
-    def conclude(self, cells: Cells, prior: Prior | None) -> None:
+    def conclude(self, cells: Cells, prior: Prior | None, which: Labels | slice = ALL) -> None:
         """Fit the models by least squares, with slopes shrunk towards those of the cell above."""
-        m = self.n_outputs
-        q = cells.model.shape[1] // m
-        inherit = prior is not None and self.linear and prior.model.shape[1] == q * m
-        for i in range(len(cells)):
-            before = prior.model[cells.parent[i]].reshape(q, m)[1:] if inherit and prior else None
-            theta, cells.loss[i] = self._solve(cells.tally[i], q, before)
-            cells.model[i] = theta.ravel()
+        inherit = prior is not None and self.linear and prior.model.shape[1] == cells.model.shape[1]
+        above = prior.model[cells.parent[which]] if inherit and prior else None
+        found = self._models(cells.tally[which], cells.model.shape[1], above)
+        cells.model[which], cells.loss[which] = found
 
     def prior(self, cells: Cells, n_parents: int) -> Prior:
         """Sums of the tallies, and models fitted to them."""
         found = super().prior(cells, n_parents)
         model, loss = np.zeros((n_parents, cells.model.shape[1])), np.zeros(n_parents)
-        q = model.shape[1] // self.n_outputs
-        for i in np.unique(cells.parent):
-            theta, loss[i] = self._solve(found.tally[i], q, None)
-            model[i] = theta.ravel()
+        own = np.unique(cells.parent)
+        model[own], loss[own] = self._models(found.tally[own], model.shape[1], None)
         return Prior(found.tally, model, loss)
 
     def losses(
@@ -326,24 +323,9 @@ class Outputs(Partition):
         assert prior.loss is not None
         return prior.loss
 
-    def _solve(self, tally: Array, q: int, before: Array | None) -> tuple[Array, float]:
-        m = self.n_outputs
-        products, moments, squares = split_tally(tally, q, m)
-        energy = float(squares.sum())
-        mass = max(float(products[0, 0]), 1e-300)
-        theta = np.zeros((q, m))
-        theta[0] = moments[0] / mass
-        if q > 1:
-            mean = products[0, 1:] / mass
-            scatter = np.multiply.outer(mean, mean)
-            scatter *= mass
-            np.subtract(products[1:, 1:], scatter, out=scatter)  # large, so that it is not copied
-            cross = moments[1:] - mass * np.multiply.outer(mean, theta[0])
-            pseudo = float(q) if self.ridge is None else self.ridge
-            strength = pseudo * max(float(np.trace(scatter)), 0.0) / ((q - 1) * mass) + 1e-12 * mass
-            drawn = cross if before is None else cross + strength * before
-            scatter.flat[::q] += strength  # the diagonal
-            theta[1:] = np.linalg.solve(scatter, drawn)
-            theta[0] -= mean @ theta[1:]
-        loss = energy - 2.0 * float((theta * moments).sum()) + float((theta * (products @ theta)).sum())
-        return theta, max(loss, 0.0)
+    def _models(self, tally: Array, size: int, above: Array | None) -> tuple[Array, Array]:
+        """Models (n_cells, size) for these tallies, given those `above` them, and their errors."""
+        k, m = len(tally), self.n_outputs
+        before = None if above is None else above.reshape(k, -1, m)
+        theta, loss = fit_models(tally, size // m, m, self.ridge, before)
+        return theta.reshape(k, size), loss
