@@ -150,14 +150,14 @@ def early_fit(run: RegressionRun, settings: Settings, data: Data) -> RegressionR
     if few or not run.will_rest or are_advancing(data.samples):
         return None
     with restoring_state(run.rng):
-        found = _fitted(run, settings, without_copies(data))
+        found = _fitted(run, settings, data)
     found.n_seen = run.n_seen
     return found
 
 
 def _fitted_again(run: RegressionRun, settings: Settings, data: Data) -> RegressionRun:
     """A run like this one of a stream, fitted to samples of it, which goes on in its place."""
-    other = _fitted(run, settings, without_copies(data))
+    other = _fitted(run, settings, data)
     other.n_seen, other.seconds = run.n_seen, run.seconds + other.seconds
     return other
 
@@ -168,7 +168,7 @@ def _fitted(run: RegressionRun, settings: Settings, data: Data) -> RegressionRun
     As in a stream without a fit, inputs are clipped only if there are outliers; and a kernel machine is
     tried only if there is one already.
     """
-    other = run.untrained(run.models)
+    other, data = run.untrained(run.models), without_copies(data)
     other.settings = settings
     weight = data.weight / data.weight.mean()
     other.fit(np.hstack([data.samples, data.targets]), weight, kernel=run.kernel is not None)
@@ -185,6 +185,6 @@ def _predicts_better(run: RegressionRun, settings: Settings, data: Data, losses:
     if len(losses) == 0 or not (first.weight > 0.0).any():
         return False
     with restoring_state(run.rng):
-        fitted = _fitted(run, settings, without_copies(first))
+        fitted = _fitted(run, settings, first)
     errors = (fitted.predict(latest.samples) - latest.targets) / run.scaling.deviation[run.n_inputs :]
     return float(bounded_losses(errors).mean()) < float(losses.mean())

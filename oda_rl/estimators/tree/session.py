@@ -17,7 +17,7 @@ from oda_rl.estimators.tree.growth import GrowthPoint, task_for
 from oda_rl.estimators.tree.predicted import count_errors, recount_errors
 from oda_rl.estimators.tree.refining import Limits, Refinement, Refining
 from oda_rl.estimators.tree.settings import Layer, TreeSettings
-from oda_rl.estimators.tree.tasks import Classes, Outputs, Prior
+from oda_rl.estimators.tree.tasks import ALL, Classes, Outputs, Prior
 from oda_rl.estimators.tree.tree import are_a_tree
 
 
@@ -113,10 +113,8 @@ class TreeSession(Refining):
         """Update classes, models and errors of all cells from the root down, if samples were added."""
         if self._concluded:
             return
-        prior = None
-        for cells in self.tree.layers:
-            self.task.conclude(cells, prior)
-            prior = Prior(cells.tally, cells.model)
+        for layer in range(len(self.tree.layers)):
+            self._conclude_in(layer)
         recount_errors(self.task, self.tree)
         self._concluded = True
 
@@ -136,13 +134,14 @@ class TreeSession(Refining):
             yield step
 
     def _conclude_one(self, cell: Cell) -> None:
-        if cell in self._current:
-            return
-        layer, number = cell
+        if cell not in self._current:
+            self._conclude_in(cell.layer, np.array([cell.number]))
+            self._current.add(cell)
+
+    def _conclude_in(self, layer: int, which: Labels | slice = ALL) -> None:
         above = self.tree.layers[layer - 1] if layer > 0 else None
         prior = None if above is None else Prior(above.tally, above.model)
-        self.task.conclude(self.tree.layers[layer], prior, np.array([number]))
-        self._current.add(cell)
+        self.task.conclude(self.tree.layers[layer], prior, which)
 
     def insert_class(self, place: int) -> None:
         """Insert a new class with the number `place`."""
